@@ -1,0 +1,138 @@
+"""Where things lie, and what a profile says.
+
+A profile is one TOML file in `lme_utils/profiles/`: the data, the retrievers, the
+reading models, the judge, the sample and the limits of a run. Results of two profiles
+never mix: each has its own folder under `build/`.
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+ROOT = Path(__file__).resolve().parent.parent
+PROFILES = Path(__file__).parent / "profiles"
+PROMPTS = Path(__file__).parent / "prompts"
+SOURCES = ROOT / "data" / "sources.toml"
+SEED = 20241014  # the day the paper appeared
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Endpoint(_Frozen):
+    """A language model behind the OpenAI API, local or remote.
+
+    weights       name of a model in `data/sources.toml` to serve on this machine;
+                  empty for a server that already runs at `base_url`
+    revision      the exact version (file hash, commit or dated name); part of every
+                  stored request. Taken from `data/sources.toml` for local weights
+    api_key_env   environment variable that holds the key; empty: no key
+    n_parallel    requests in flight
+    read_per_s, write_per_s   tokens a second, all slots together; for estimates only
+    usd_per_m_in, usd_per_m_out   price of a million tokens
+    timeout_s     limit for one call, retries not counted
+    """
+
+    model: str
+    weights: str = ""
+    revision: str = ""
+    base_url: str = ""
+    api_key_env: str = ""
+    context: int = 8192
+    n_parallel: int = 4
+    read_per_s: float = 60.0
+    write_per_s: float = 20.0
+    usd_per_m_in: float = 0.0
+    usd_per_m_out: float = 0.0
+    timeout_s: float = 600.0
+    max_retries: int = 4
+
+
+class DataFiles(_Frozen):
+    """The data files: under the repository, or under `LME_DATA` for real ones."""
+
+    oracle: str
+    s: str
+    real: bool = False  # True: the files are LongMemEval's own, found under LME_DATA
+
+
+class Reading(_Frozen):
+    """Limits of the reading experiments. Lengths in tokens."""
+
+    max_tokens: dict[Literal["direct", "con", "con-separate"], int]
+    history_tokens: int | None = None  # only questions whose history fits
+    sample: tuple[str, ...] = ()  # question ids; empty: every question
+    readers: tuple[str, ...] = ()  # names from [endpoints]
+
+
+class Profile(_Frozen):
+    """Everything that distinguishes one set of results from another."""
+
+    name: str
+    about: str
+    data: DataFiles
+    embedder: str = "all-MiniLM-L6-v2"
+    reading: Reading
+    judge: str = "offline"  # "offline", or a name from [endpoints]
+    budget_usd: float = 0.0  # a run stops before it spends more
+    endpoints: dict[str, Endpoint] = Field(default_factory=dict)
+
+    @property
+    def build_dir(self) -> Path:
+        """Where this profile's results go."""
+        return ROOT / "build" / self.name
+
+    def data_path(self, which: Literal["oracle", "s"]) -> Path:
+        """The file to read. A real profile needs the folder `LME_DATA`.
+
+        Raises FileNotFoundError, saying what to do, where the file is missing. A file
+        with `.xz` or `.gz` added to its name is found too.
+        """
+        folder = ROOT
+        if self.data.real:
+            if not os.environ.get("LME_DATA"):
+                raise FileNotFoundError(
+                    f"profile {self.name} reads the real LongMemEval files: run "
+                    "`make data`, or name the folder that holds them with LME_DATA=dir"
+                )
+            folder = Path(os.environ["LME_DATA"])
+        wanted = folder / getattr(self.data, which)
+        for path in (wanted, *(Path(f"{wanted}{end}") for end in (".xz", ".gz"))):
+            if path.exists():
+                return path
+        raise FileNotFoundError(f"profile {self.name}: no {wanted} (nor .xz, .gz)")
+
+
+def load_profile(name: str) -> Profile:
+    """Read `profiles/{name}.toml`, or a TOML file of your own if `name` is a path.
+
+    Raises ValueError naming the file and each field that is not as it should be.
+    """
+    path = Path(name) if name.endswith(".toml") else PROFILES / f"{name}.toml"
+    if not path.exists():
+        known = ", ".join(sorted(p.stem for p in PROFILES.glob("*.toml")))
+        raise ValueError(f"no profile {name!r}: have {known}, or give a .toml file")
+    try:
+        return Profile(**tomllib.loads(path.read_text(encoding="utf-8")))
+    except (tomllib.TOMLDecodeError, ValidationError, TypeError) as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def cache_dir() -> Path:
+    """The user's cache for weights and vectors: `LME_CACHE`, or the usual place."""
+    if os.environ.get("LME_CACHE"):
+        return Path(os.environ["LME_CACHE"])
+    return (
+        Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lme_utils"
+    )
+
+
+def read_prompt(name: str) -> str:
+    """The text of `prompts/{name}.txt`, without its last line break."""
+    return (PROMPTS / f"{name}.txt").read_text(encoding="utf-8").rstrip("\n")
