@@ -80,7 +80,7 @@ class Profile(_Frozen):
     embedder: str = "all-MiniLM-L6-v2"
     reading: Reading
     judge: str = "offline"  # "offline", or a name from [endpoints]
-    budget_usd: float = 0.0  # a run stops before it spends more
+    budget_usd: float | None = None  # a run stops before it spends more
     endpoints: dict[str, Endpoint] = Field(default_factory=dict)
 
     @property
