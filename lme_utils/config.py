@@ -55,11 +55,15 @@ class Endpoint(_Frozen):
 
 
 class DataFiles(_Frozen):
-    """The data files: under the repository, or under `LME_DATA` for real ones."""
+    """The data files, as patterns that fit one file each.
+
+    real   True for LongMemEval's own files, looked for in the folder `LME_DATA` or,
+           where that is not set, in `data/longmemeval/`; else under the repository
+    """
 
     oracle: str
     s: str
-    real: bool = False  # True: the files are LongMemEval's own, found under LME_DATA
+    real: bool = False
 
 
 class Reading(_Frozen):
@@ -91,22 +95,26 @@ class Profile(_Frozen):
     def data_path(self, which: Literal["oracle", "s"]) -> Path:
         """The file to read. A real profile needs the folder `LME_DATA`.
 
-        Raises FileNotFoundError, saying what to do, where the file is missing. A file
-        with `.xz` or `.gz` added to its name is found too.
+        Raises FileNotFoundError, saying what to do, where there is no such file, and
+        ValueError where the name fits several.
         """
-        folder = ROOT
+        folder, pattern = ROOT, getattr(self.data, which)
         if self.data.real:
-            if not os.environ.get("LME_DATA"):
-                raise FileNotFoundError(
-                    f"profile {self.name} reads the real LongMemEval files: run "
-                    "`make data`, or name the folder that holds them with LME_DATA=dir"
+            folder = Path(os.environ.get("LME_DATA") or ROOT / "data" / "longmemeval")
+        found = sorted(folder.glob(pattern))
+        if not found:
+            raise FileNotFoundError(
+                f"profile {self.name}: no {pattern} in {folder}"
+                + (
+                    ". Run `make data`, or name the folder with LME_DATA=dir"
+                    if self.data.real
+                    else ""
                 )
-            folder = Path(os.environ["LME_DATA"])
-        wanted = folder / getattr(self.data, which)
-        for path in (wanted, *(Path(f"{wanted}{end}") for end in (".xz", ".gz"))):
-            if path.exists():
-                return path
-        raise FileNotFoundError(f"profile {self.name}: no {wanted} (nor .xz, .gz)")
+            )
+        if len(found) > 1:
+            names = ", ".join(path.name for path in found)
+            raise ValueError(f"{folder}: {pattern} fits {names}; wanted one file")
+        return found[0]
 
 
 def load_profile(name: str) -> Profile:

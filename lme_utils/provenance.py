@@ -203,9 +203,8 @@ def start_run(
     data = [_fingerprint(Path(path)) for path in data_files]
     run = Run(notebook, profile, Path(out_dir), data, dict(settings or {}))
     run.metrics_path.unlink(missing_ok=True)
-    if run.figures_dir.is_dir():
-        for path in run.figures_dir.iterdir():
-            path.unlink()
+    for path in filter(Path.is_file, run.figures_dir.glob("*")):
+        path.unlink()
     files = [f"{d['file']} ({d['bytes']:,} bytes, {d['sha256'][:12]})" for d in data]
     print(" · ".join([f"profile {profile}", *files]))
     return run

@@ -136,11 +136,12 @@ class Config:
 
     CP1 value: `granularity`. CP2 key: `key`. CP3 query: `query`. CP4 reading: `layout`,
     `method`, and the budget: the first `k` items, or as many whole items as fit
-    `budget_tokens` of the reader's tokens (None: no limit).
+    `budget_tokens` of the reader's tokens (None: no limit). The retriever "log" takes
+    the rankings of a file.
     """
 
     reader: str
-    retriever: Literal["oracle", "bm25", "dense"] = "oracle"
+    retriever: Literal["oracle", "bm25", "dense", "log"] = "oracle"
     granularity: Granularity = "session"
     key: str = "V"
     query: str = "question"

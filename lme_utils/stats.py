@@ -42,7 +42,8 @@ def wilson(n_right: int, n: int, level: float = 0.95) -> tuple[float, float]:
     from statsmodels.stats.proportion import proportion_confint
 
     low, high = proportion_confint(n_right, n, alpha=1 - level, method="wilson")
-    return float(max(0.0, low)), float(min(1.0, high))
+    # Exactly 0 and 1 at the ends, where the formula is off by rounding.
+    return float(low) if n_right else 0.0, float(high) if n_right < n else 1.0
 
 
 def mcnemar_exact(a: Sequence[bool], b: Sequence[bool]) -> float:

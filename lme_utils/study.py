@@ -7,7 +7,7 @@ every question, and the next run goes on from there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -75,27 +75,38 @@ def run(
 
 
 def make_jobs(
-    configs: Sequence[Config], instances: Sequence[Instance], profile: Profile
+    configs: Sequence[Config],
+    instances: Sequence[Instance],
+    profile: Profile,
+    logged: Mapping[str, Ranking] | None = None,
 ) -> list[Job]:
-    """Retrieve for every configuration and question."""
+    """Retrieve for every configuration and question.
+
+    logged  rankings by question id, for configurations whose retriever is "log"
+    """
     rankings: dict[tuple[str, str, str], Ranking] = {}
     jobs = []
     for config in configs:
         for instance in instances:
             key = (config.retriever, config.granularity, instance.question_id)
             if key not in rankings:
-                records = build_records(instance, config.granularity)
-                rankings[key] = rank(
-                    instance, records, config.retriever, model=profile.embedder
+                rankings[key] = (
+                    logged[instance.question_id]
+                    if config.retriever == "log"
+                    else _ranking(instance, config, profile)
                 )
             ranking = rankings[key]
-            if config.retriever == "oracle":
-                ranking = only_evidence(ranking)
             chosen, n_left_out = choose_records(
                 ranking, config.k, config.budget_tokens, llm.count_tokens, config.layout
             )
             jobs.append(Job(config, instance, chosen, n_left_out))
     return jobs
+
+
+def _ranking(instance: Instance, config: Config, profile: Profile) -> Ranking:
+    records = build_records(instance, config.granularity)
+    ranking = rank(instance, records, config.retriever, model=profile.embedder)
+    return only_evidence(ranking) if config.retriever == "oracle" else ranking
 
 
 def only_evidence(ranking: Ranking) -> Ranking:

@@ -1,0 +1,265 @@
+"""The commands: `python -m lme_utils COMMAND --help` says more about each.
+
+They read and write the authors' file formats, so that files of their scripts, or of
+another memory system, can come in at any step.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from functools import partial
+from pathlib import Path
+
+from . import data, exchange
+from .config import ROOT, load_profile
+from .index import build_records
+from .llm import StopRun, say_progress
+from .metrics import mean_scores, score_ranking
+from .retrieve import embed_all, rank_all
+
+
+def describe(args: argparse.Namespace) -> None:
+    """Print what is in a data file, its traps counted."""
+    report = data.describe(args.data)
+    if not args.ids:
+        del report["ids"]
+    print(json.dumps(report, indent=1, ensure_ascii=False))
+
+
+def retrieve(args: argparse.Namespace) -> None:
+    """Rank every history, print the mean scores, and write the retrieval log."""
+    expansions = exchange.read_expansions(args.expansions) if args.expansions else None
+    index = partial(
+        build_records,
+        granularity=args.granularity,
+        compat=args.compat,
+        expansions=expansions,
+        join=args.join,
+    )
+    instances: Iterable = data.load_instances(args.data)
+    if args.retriever == "dense":
+        instances = list(instances)
+        n_referenced, n_distinct = embed_all(
+            instances, index, args.model, say_progress("embedding")
+        )
+        say(f"{n_referenced:,} texts referenced, {n_distinct:,} distinct")
+    scored = []
+
+    def log_lines() -> Iterable[dict]:
+        ranked = rank_all(instances, index, args.retriever, args.compat, args.model)
+        for instance, ranking in ranked:
+            scores = score_ranking(instance, ranking, args.granularity, args.compat)
+            scored.append((instance, scores))
+            yield exchange.log_line(instance, ranking, scores) if args.out else {}
+
+    if args.out:
+        exchange.write_jsonl(args.out, log_lines())
+    else:
+        for _ in log_lines():
+            pass
+    print(json.dumps(mean_scores(scored), indent=1))
+
+
+def answer(args: argparse.Namespace) -> None:
+    """Let a model answer the questions: writes `question_id` and `hypothesis`."""
+    from . import study
+    from .schema import Config
+
+    profile = load_profile(args.profile)
+    reader = args.reader or next(iter(profile.endpoints), "")
+    instances = list(data.load_instances(args.data))
+    logged = None
+    if args.log:
+        logged = exchange.read_log(args.log, instances, args.granularity)
+    config = Config(
+        reader=reader,
+        retriever="log" if args.log else args.retriever,
+        granularity=args.granularity,
+        layout=args.layout,
+        method=args.method,
+        k=args.k,
+        budget_tokens=args.budget_tokens,
+    )
+    jobs = study.make_jobs([config], instances, profile, logged)
+    with study.Models(profile) as models:
+        answers = study.answer(jobs, reader, models)
+    exchange.write_jsonl(
+        args.out, (exchange.answer_line(answers[job][0]) for job in jobs)
+    )
+    say_failures([answers[job][0] for job in jobs])
+    if models.stopped:
+        raise models.stopped
+
+
+def judge(args: argparse.Namespace) -> None:
+    """Judge the answers of a file: writes them with `autoeval_label` added."""
+    from . import study
+
+    profile = load_profile(args.profile)
+    instances = {i.question_id: i for i in data.load_instances(args.data)}
+    lines, answers = exchange.read_answers(args.answers, instances)
+    with study.Models(profile) as models:
+        verdicts = study.judge_answers(answers, args.judge or profile.judge, models)
+    exchange.write_jsonl(
+        args.out,
+        (
+            line | exchange.verdict_fields(instance, verdict)
+            for line, (instance, _), verdict in zip(
+                lines, answers, verdicts, strict=True
+            )
+        ),
+    )
+    n_unjudged = sum(v.label is None for v in verdicts)
+    say(f"{len(verdicts)} answers judged, {n_unjudged} without a verdict: {args.out}")
+    if models.stopped:
+        raise models.stopped
+
+
+def report(args: argparse.Namespace) -> None:
+    """Print overall, mean over types and abstention, strict and lenient, from verdicts."""
+    from .stats import summarise
+
+    instances = list(data.load_instances(args.data)) if args.data else None
+    rows = exchange.read_verdicts(args.results, instances)
+    for source, group in rows.groupby("source", sort=False):
+        if source:
+            print(f"\n{source}")
+        shown = summarise(group)
+        print(shown.to_markdown(index=False, floatfmt=".4f"))
+
+
+def download(args: argparse.Namespace) -> None:
+    """Fetch the LongMemEval files that `data/sources.toml` names, hashes checked."""
+    from .weights import fetch_dataset
+
+    for path in fetch_dataset("longmemeval", ROOT / "data" / "longmemeval"):
+        print(path.relative_to(ROOT))
+
+
+def record(args: argparse.Namespace) -> None:
+    """Keep the answers of the profile's last run in `data/recordings`."""
+    from . import recordings
+
+    for path in recordings.record(load_profile(args.profile)):
+        print(path.relative_to(ROOT))
+
+
+def check_recordings(args: argparse.Namespace) -> None:
+    """Ask again for a sample of the recorded answers and say how many differ."""
+    from . import recordings
+
+    print(recordings.check(load_profile(args.profile), args.n))
+
+
+def say(text: str) -> None:
+    """A word to the person at the terminal; results alone go to standard output."""
+    print(text, file=sys.stderr)
+
+
+def say_failures(answers: Sequence) -> None:
+    """Say how many answers failed, and why the first did."""
+    failed = [a for a in answers if a.status != "ok"]
+    why = f"; the first: {failed[0].question_id}: {failed[0].reason}" if failed else ""
+    say(f"{len(answers)} questions, {len(failed)} without an answer{why}")
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    top = argparse.ArgumentParser(prog="python -m lme_utils", description=__doc__)
+    commands = top.add_subparsers(dest="command", required=True)
+
+    def command(function, name: str | None = None) -> argparse.ArgumentParser:
+        made = commands.add_parser(
+            name or function.__name__,
+            help=function.__doc__.splitlines()[0],
+            description=function.__doc__,
+        )
+        made.set_defaults(function=function)
+        return made
+
+    def add_profile(made: argparse.ArgumentParser) -> None:
+        made.add_argument("--profile", default="mini", help="a name, or a .toml file")
+
+    def add_granularity(made: argparse.ArgumentParser) -> None:
+        made.add_argument(
+            "--granularity", choices=("session", "turn"), default="session"
+        )
+
+    made = command(describe)
+    made.add_argument("--data", type=Path, required=True, help="official JSON")
+    made.add_argument("--ids", action="store_true", help="name the questions too")
+
+    made = command(retrieve)
+    made.add_argument("--data", type=Path, required=True)
+    made.add_argument(
+        "--retriever", choices=("bm25", "dense", "oracle"), default="bm25"
+    )
+    add_granularity(made)
+    made.add_argument("--compat", choices=("official", "fixed"), default="fixed")
+    made.add_argument("--model", default="all-MiniLM-L6-v2", help="embedder of dense")
+    made.add_argument("--expansions", type=Path, help="JSON: bare id to text(s)")
+    made.add_argument(
+        "--join", choices=("merge", "replace", "separate"), default="merge"
+    )
+    made.add_argument("--out", type=Path, help="retrieval log, a JSON line a question")
+
+    made = command(answer)
+    made.add_argument("--data", type=Path, required=True)
+    add_profile(made)
+    made.add_argument("--reader", help="an endpoint of the profile (default: its first)")
+    made.add_argument("--log", type=Path, help="read the rankings of a retrieval log")
+    made.add_argument(
+        "--retriever", choices=("bm25", "dense", "oracle"), default="bm25"
+    )
+    add_granularity(made)
+    made.add_argument("--layout", choices=("json", "nl"), default="json")
+    made.add_argument(
+        "--method", choices=("direct", "con", "con-separate"), default="con"
+    )
+    made.add_argument("--k", type=int, help="read the k best (default: all)")
+    made.add_argument("--budget-tokens", type=int, help="read what fits so many tokens")
+    made.add_argument("--out", type=Path, required=True)
+
+    made = command(judge)
+    made.add_argument("answers", type=Path, help="JSONL: question_id, hypothesis")
+    made.add_argument("--data", type=Path, required=True)
+    add_profile(made)
+    made.add_argument("--judge", help="offline, or an endpoint of the profile")
+    made.add_argument("--out", type=Path, required=True)
+
+    made = command(report)
+    made.add_argument("results", type=Path, help="JSONL with verdicts")
+    made.add_argument(
+        "--data", type=Path, help="the questions; those without a verdict count"
+    )
+
+    command(download)
+    add_profile(command(record))
+    made = command(check_recordings, "check-recordings")
+    add_profile(made)
+    made.add_argument("--n", type=int, default=10, help="how many answers to ask again")
+    return top
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run one command; what is wrong with the input is said in one line."""
+    args = parser().parse_args(words)
+    try:
+        args.function(args)
+    except (ValueError, OSError, StopRun) as error:
+        say(f"error: {error}")
+        return 1
+    except KeyboardInterrupt:
+        say("stopped; what was answered is kept, the same command goes on")
+        return 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
