@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,6 +24,9 @@ from pathlib import Path
 from . import config, weights
 
 READY_WITHIN_S = 180.0
+STOP_WITHIN_S = 5.0  # then it is killed
+MAX_THREADS = 8  # beyond, memory is the limit, not the cores
+PREFIX_CACHE_MIB = 2048  # prompts of earlier requests, kept for their beginnings
 
 
 @contextlib.contextmanager
@@ -32,6 +36,10 @@ def running(name: str, n_parallel: int = 4, context: int = 8192) -> Iterator[str
     n_parallel   requests answered at the same time
     context      tokens of one request, prompt and reply together
     yields       the base URL, such as "http://127.0.0.1:40213/v1"
+
+    What a prompt shares with the beginning of an earlier one is not read again, but
+    requests that begin alike and run at the same time are each read in full: ask them
+    one after the other, and different beginnings side by side.
 
     Raises FileNotFoundError where the weights were not fetched, RuntimeError with the
     end of the server's log where it does not get ready.
@@ -67,15 +75,15 @@ def _command(
 
 def _wait(child: subprocess.Popen, address: Path, log: Path, name: str) -> str:
     """The server's address, once it is healthy."""
+    ask = urllib.request.build_opener(urllib.request.ProxyHandler({})).open
     until = time.monotonic() + READY_WITHIN_S
     while time.monotonic() < until and child.poll() is None:
         if address.exists():
             with (
                 contextlib.suppress(OSError),
-                urllib.request.urlopen(f"{address.read_text()}/health", timeout=5) as r,
+                ask(f"{address.read_text()}/health", timeout=5),
             ):
-                if r.status == 200:
-                    return address.read_text()
+                return address.read_text()
         time.sleep(0.1)
     why = (
         f"was not ready within {READY_WITHIN_S:.0f} s"
@@ -91,7 +99,7 @@ def _wait(child: subprocess.Popen, address: Path, log: Path, name: str) -> str:
 def _stop(child: subprocess.Popen) -> None:
     child.terminate()
     try:
-        child.wait(timeout=5)
+        child.wait(timeout=STOP_WITHIN_S)
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()
@@ -108,16 +116,17 @@ def _serve(model: Path, name: str, n_parallel: int, context: int, port: int):
     params.port = port  # 0: the system gives a free one
     params.n_parallel = n_parallel
     params.n_ctx = n_parallel * context
-    params.n_ubatch = 512
-    n_threads = os.cpu_count() or 2
+    n_threads = min(os.cpu_count() or 1, MAX_THREADS)
     params.cpuparams.n_threads = n_threads
     params.cpuparams_batch.n_threads = n_threads
+    params.cache_ram_mib = PREFIX_CACHE_MIB
+    params.cors_origins = "http://127.0.0.1"  # no web page may ask this server
     params.ui = False
     return xllamacpp.Server(params)
 
 
 def _end_with_parent() -> None:
-    """Ends this process when the other end of its standard input closes."""
+    """End this process when the other end of its standard input closes."""
     sys.stdin.buffer.read()
     os._exit(0)
 
@@ -141,12 +150,15 @@ def main() -> None:
         threading.Event().wait()
     try:
         model = weights.find_weights(args.name)
+        # Ctrl-C ends it at once, also while the engine loads.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        server = _serve(model, args.name, args.parallel, args.context, args.port)
     except (FileNotFoundError, ValueError) as error:
         sys.exit(str(error))
-    server = _serve(model, args.name, args.parallel, args.context, args.port)
+    except RuntimeError as error:
+        sys.exit(f"{error} Is port {args.port} taken, or memory short?")
     print(f"{args.name} at {server.listening_address}/v1 (Ctrl-C stops)", flush=True)
-    with contextlib.suppress(KeyboardInterrupt):
-        threading.Event().wait()
+    threading.Event().wait()
 
 
 if __name__ == "__main__":

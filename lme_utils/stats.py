@@ -11,7 +11,7 @@ six question types, abstention).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -211,11 +211,66 @@ def summarise(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
     return pd.DataFrame(out, columns=columns)
 
 
-def _measures(rows: pd.DataFrame, count: str) -> list[dict]:
-    """One configuration, one way to count: a line per measure."""
+def compare(
+    rows: pd.DataFrame,
+    pairs: Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]],
+    rng: np.random.Generator,
+) -> pd.DataFrame:
+    """Paired differences between configurations, corrected for the family.
+
+    rows     as for `summarise`, with the columns that the pairs name
+    pairs    name of the comparison: (columns and values of one configuration, of the
+             other); the difference is the first minus the second
+    returns  a row a pair: comparison, n, first, second (shares), difference, low, high
+             (paired bootstrap), p (exact McNemar), p_holm (over all pairs given)
+
+    Counted strictly, over the questions that both configurations have.
+    Raises ValueError where a side has no rows, or the two ask different questions.
+    """
+    out = []
+    for name, sides in pairs.items():
+        right = [_right_by_question(rows, side) for side in sides]
+        if not right[0].index.equals(right[1].index) or right[0].empty:
+            raise ValueError(
+                f"{name}: got {len(right[0])} and {len(right[1])} questions, wanted "
+                "the same ones on both sides"
+            )
+        difference, low, high = paired_bootstrap(right[0], right[1], rng)
+        out.append(
+            {
+                "comparison": name,
+                "n": len(right[0]),
+                "first": right[0].mean(),
+                "second": right[1].mean(),
+                "difference": difference,
+                "low": low,
+                "high": high,
+                "p": mcnemar_exact(right[0], right[1]),
+            }
+        )
+    table = pd.DataFrame(out)
+    return table.assign(p_holm=holm(table["p"].tolist()))
+
+
+def _right_by_question(rows: pd.DataFrame, side: Mapping[str, str]) -> pd.Series:
+    """Whether each question is right under one configuration, sorted by id."""
+    chosen = rows
+    for column, value in side.items():
+        chosen = chosen[chosen[column] == value]
+    _, right = _judged_and_right(chosen)
+    return right.set_axis(chosen["question_id"]).sort_index()
+
+
+def _judged_and_right(rows: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
+    """Per row: whether it has a verdict, and whether it is right (else False)."""
     label = rows["label"].astype("boolean")
     judged = (rows["status"] == "ok") & label.notna()
-    right = label.fillna(False).astype(bool) & judged
+    return judged, label.fillna(False).astype(bool) & judged
+
+
+def _measures(rows: pd.DataFrame, count: str) -> list[dict]:
+    """One configuration, one way to count: a line per measure."""
+    judged, right = _judged_and_right(rows)
     counted = judged | (count == "strict")
 
     def line(measure: str, mask: pd.Series) -> dict:

