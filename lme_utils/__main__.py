@@ -14,12 +14,15 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
 
+from tqdm import tqdm
+
 from . import data, exchange
 from .config import ROOT, load_profile
 from .index import build_records
 from .llm import StopRun, say_progress
 from .metrics import mean_scores, score_ranking
 from .retrieve import embed_all, rank_all
+from .schema import Answer, Config, Instance
 
 
 def describe(args: argparse.Namespace) -> None:
@@ -40,7 +43,7 @@ def retrieve(args: argparse.Namespace) -> None:
         expansions=expansions,
         join=args.join,
     )
-    instances: Iterable = data.load_instances(args.data)
+    instances: Iterable[Instance] = data.load_instances(args.data)
     if args.retriever == "dense":
         instances = list(instances)
         n_referenced, n_distinct = embed_all(
@@ -50,7 +53,8 @@ def retrieve(args: argparse.Namespace) -> None:
     scored = []
 
     def log_lines() -> Iterable[dict]:
-        ranked = rank_all(instances, index, args.retriever, args.compat, args.model)
+        bar = tqdm(instances, unit=" questions", disable=None)  # only in a terminal
+        ranked = rank_all(bar, index, args.retriever, args.compat, args.model)
         for instance, ranking in ranked:
             scores = score_ranking(instance, ranking, args.granularity, args.compat)
             scored.append((instance, scores))
@@ -67,7 +71,6 @@ def retrieve(args: argparse.Namespace) -> None:
 def answer(args: argparse.Namespace) -> None:
     """Let a model answer the questions: writes `question_id` and `hypothesis`."""
     from . import study
-    from .schema import Config
 
     profile = load_profile(args.profile)
     reader = args.reader or next(iter(profile.endpoints), "")
@@ -120,7 +123,7 @@ def judge(args: argparse.Namespace) -> None:
 
 
 def report(args: argparse.Namespace) -> None:
-    """Print overall, mean over types and abstention, strict and lenient, from verdicts."""
+    """Print shares right: overall, mean over types, abstention, each type."""
     from .stats import summarise
 
     instances = list(data.load_instances(args.data)) if args.data else None
@@ -134,9 +137,9 @@ def report(args: argparse.Namespace) -> None:
 
 def download(args: argparse.Namespace) -> None:
     """Fetch the LongMemEval files that `data/sources.toml` names, hashes checked."""
-    from .weights import fetch_dataset
+    from .download import fetch_dataset
 
-    for path in fetch_dataset("longmemeval", ROOT / "data" / "longmemeval"):
+    for path in fetch_dataset(args.files):
         print(path.relative_to(ROOT))
 
 
@@ -160,7 +163,7 @@ def say(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def say_failures(answers: Sequence) -> None:
+def say_failures(answers: Sequence[Answer]) -> None:
     """Say how many answers failed, and why the first did."""
     failed = [a for a in answers if a.status != "ok"]
     why = f"; the first: {failed[0].question_id}: {failed[0].reason}" if failed else ""
@@ -210,7 +213,9 @@ def parser() -> argparse.ArgumentParser:
     made = command(answer)
     made.add_argument("--data", type=Path, required=True)
     add_profile(made)
-    made.add_argument("--reader", help="an endpoint of the profile (default: its first)")
+    made.add_argument(
+        "--reader", help="an endpoint of the profile (default: its first)"
+    )
     made.add_argument("--log", type=Path, help="read the rankings of a retrieval log")
     made.add_argument(
         "--retriever", choices=("bm25", "dense", "oracle"), default="bm25"
@@ -237,7 +242,8 @@ def parser() -> argparse.ArgumentParser:
         "--data", type=Path, help="the questions; those without a verdict count"
     )
 
-    command(download)
+    made = command(download)
+    made.add_argument("files", nargs="*", help="default: oracle and S")
     add_profile(command(record))
     made = command(check_recordings, "check-recordings")
     add_profile(made)

@@ -44,14 +44,14 @@ class Endpoint(_Frozen):
     revision: str = ""
     base_url: str = ""
     api_key_env: str = ""
-    context: int = 8192
-    n_parallel: int = 4
-    read_per_s: float = 60.0
-    write_per_s: float = 20.0
+    context: int = Field(default=8192, ge=1)
+    n_parallel: int = Field(default=4, ge=1)
+    read_per_s: float = Field(default=60.0, gt=0)
+    write_per_s: float = Field(default=20.0, gt=0)
     usd_per_m_in: float = 0.0
     usd_per_m_out: float = 0.0
-    timeout_s: float = 600.0
-    max_retries: int = 4
+    timeout_s: float = Field(default=600.0, gt=0)
+    max_retries: int = Field(default=4, ge=0)
 
 
 class DataFiles(_Frozen):

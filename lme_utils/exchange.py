@@ -211,7 +211,7 @@ def verdict_fields(instance: Instance, verdict: Verdict) -> dict[str, Any]:
 def read_verdicts(path: Path, instances: Sequence[Instance] | None) -> pd.DataFrame:
     """Verdicts as rows for `stats.summarise`: a row a question, and source if named.
 
-    path       lines with `autoeval_label` (the authors') or `label`, true, false or null
+    path       lines with `autoeval_label` (the authors') or `label`: true, false, null
     instances  the questions; gives the types where the lines do not, and rows for
                questions without a line, which count as wrong
 

@@ -4,19 +4,20 @@ Keys hold the user's side only, as in the paper (§5.1); values hold both sides.
 of building them: `official` follows the authors' code, `fixed` is the default. Where
 they differ:
 
-                     official                            fixed
-    gold             ids with "answer" in them           `answer_session_ids`; per round,
-                                                         a turn of it with a true label
-    assistant-only   is renamed and no longer counts     counts: a miss is a miss
-    evidence
-    a round          a user turn; found alone            a user turn and all replies to it
-    empty list of    the item leaves the index           the item keeps its own text
-    expansions
-    items without    are never expanded                  are expanded like the rest
-    evidence in an
-    evidence session
-    separate         expansions of such items            expansions are gold when their
-                     become gold                         item is
+                       official                        fixed
+    gold               ids with "answer" in them       `answer_session_ids`; a round, if
+                                                       a turn of it has a true label
+    evidence on the    is renamed, no longer counts    counts: a miss is a miss
+    assistant's side
+    what is read       a user turn and the next turn   a user turn and all replies to it
+    with a round
+    expanded by an     leaves the index                keeps its own text
+    empty list
+    no evidence, in    is never expanded               is expanded like the rest
+    an evidence
+    session
+    its expansions     become gold                     are gold if the item is
+    kept separate
 """
 
 from __future__ import annotations

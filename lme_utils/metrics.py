@@ -1,7 +1,7 @@
 """How much of the evidence is found, and how early.
 
-The plain functions (`recall`, `ndcg`) are the textbook's. The authors' scorer differs in
-named ways and lives in `score_official`, reproduced to the last digit; the paper's
+The plain functions (`recall`, `ndcg`) are the textbook's. The authors' scorer differs
+in named ways and lives in `score_official`, reproduced to the last digit; the paper's
 "Recall@k" is its `recall_all` (paper §3.3, §5; the authors' print script).
 """
 

@@ -1,4 +1,4 @@
-"""The language models of a profile while a run lasts: asked by name, served if local."""
+"""The language models of a profile, while a run lasts: asked by name."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Models:
         what      words for the progress line
         settings  further fields of `llm.Request`, such as `json_schema`
         """
-        endpoint = resolve(self.endpoint(name))
+        endpoint = self.endpoint(name)
         requests = [
             llm.Request(
                 model=endpoint.model,
@@ -74,6 +74,13 @@ class Models:
             )
             for messages, max_tokens in prompts
         ]
+        return self.send(name, requests, what)
+
+    def send(
+        self, name: str, requests: Sequence[llm.Request], what: str
+    ) -> list[llm.Reply]:
+        """Replies to requests made elsewhere, as `ask` does it."""
+        endpoint = self.endpoint(name)
         if self.stopped:
             return [llm.not_run(r, str(self.stopped)) for r in requests]
         estimate = llm.estimate(requests, endpoint, self.store, live=self.live)
@@ -94,11 +101,16 @@ class Models:
             return stop.replies
 
     def endpoint(self, name: str) -> Endpoint:
-        """The endpoint of that name; ValueError, naming the known ones, if there is none."""
+        """The endpoint of that name, its version filled in.
+
+        Raises ValueError, naming the known ones, for another name.
+        """
         if name not in self.profile.endpoints:
             known = ", ".join(self.profile.endpoints) or "none"
-            raise ValueError(f"profile {self.profile.name} has no {name!r}: has {known}")
-        return self.profile.endpoints[name]
+            raise ValueError(
+                f"profile {self.profile.name} has no {name!r}: has {known}"
+            )
+        return resolve(self.profile.endpoints[name])
 
     def _serve(self, endpoint: Endpoint) -> str:
         self._servers.close()  # one model at a time has the processor

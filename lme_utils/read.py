@@ -87,7 +87,9 @@ def lay_out(
             )
         else:
             content = turns_text(record.value)
-        blocks.append(f"### Session {i + 1}\nDate: {format_date(record.date)}\n{content}")
+        blocks.append(
+            f"### Session {i + 1}\nDate: {format_date(record.date)}\n{content}"
+        )
     return "\n\n".join(blocks)
 
 
@@ -103,7 +105,9 @@ def answer_messages(
     notes  one text a record, for con-separate; its answer is then asked for directly
     """
     if (method == "con-separate") != (notes is not None):
-        raise ValueError(f"method {method!r}: notes are for con-separate, and only there")
+        raise ValueError(
+            f"method {method!r}: notes are for con-separate, and only there"
+        )
     end = "read_con" if method == "con" else "read_direct"
     return _message(instance, lay_out(records, layout, notes), end)
 

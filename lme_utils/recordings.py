@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from . import llm
 from .config import SEED, Profile
@@ -45,3 +46,38 @@ def record(profile: Profile) -> list[Path]:
         aside.replace(path)
         written.append(path)
     return written
+
+
+def check(profile: Profile, n: int = 10) -> str:
+    """Ask again for n recorded answers, drawn once, and say how many differ.
+
+    The answers go into a store that is thrown away. Returns a line for each model, and
+    one for each answer that differs. Raises FileNotFoundError without recordings.
+    """
+    recorded = [r for r in open_store(profile).recorded() if r.request]
+    if not recorded:
+        raise FileNotFoundError(f"profile {profile.name} ships no recordings")
+    sample = random.Random(SEED).sample(recorded, min(n, len(recorded)))
+    lines = []
+    with (
+        TemporaryDirectory() as folder,
+        Models(profile, llm.Store(Path(folder) / "s")) as models,
+    ):
+        for name in profile.endpoints:
+            endpoint = models.endpoint(name)
+            mine = [
+                r
+                for r in sample
+                if (r.model, r.revision) == (endpoint.model, endpoint.revision)
+            ]
+            requests = [llm.Request.model_validate_json(r.request) for r in mine]
+            replies = models.send(name, requests, f"{name} again")
+            differ = [
+                f"  {r.key[:12]}: recorded {r.text[:60]!r}, now {reply.text[:60]!r}"
+                f"{' (' + reply.reason + ')' if reply.reason else ''}"
+                for r, reply in zip(mine, replies, strict=True)
+                if r.text != reply.text
+            ]
+            lines.append(f"{name}: {len(mine)} asked again, {len(differ)} differ")
+            lines += differ
+    return "\n".join(lines)

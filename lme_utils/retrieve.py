@@ -96,7 +96,7 @@ def bm25_scores(query: str, keys: Sequence[str]) -> np.ndarray:
 
 
 def dense_scores(query: str, keys: Sequence[str], model: str) -> np.ndarray:
-    """Cosine of the query's embedding with each key's: float64 of shape (len(keys),)."""
+    """Cosine of the embeddings of query and keys: float64, shape (len(keys),)."""
     from .embed import embed
 
     vectors = embed([query, *keys], model)

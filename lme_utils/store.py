@@ -39,6 +39,7 @@ class Recording(BaseModel):
     latency_s       seconds until the reply was there, waits between tries included
     first_logprobs  candidates for the first token and their log-probabilities, where
                     they were asked for
+    request         the request as JSON, so that it can be asked again
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -52,6 +53,7 @@ class Recording(BaseModel):
     n_completion: int = Field(ge=0)
     latency_s: float = Field(ge=0)
     first_logprobs: dict[str, float] | None = None
+    request: str | None = None
 
 
 class Store:
@@ -88,19 +90,25 @@ class Store:
             ) from None
 
     def find(self, key: str, live: bool = False) -> tuple[Recording, str] | None:
-        """An answer and where it was: "stored" or "recorded"; None if there is none.
+        """An answer and where it was: "recorded" or "stored"; None if there is none.
 
+        Recordings come first, so that a run shows the same on every machine.
         live  whether to leave the recordings aside
         """
-        with self._lock:
-            row = self._db.execute(
-                "SELECT reply FROM replies WHERE key = ?", (key,)
-            ).fetchone()
-        if row:
-            return Recording.model_validate_json(row[0]), "stored"
         if not live and key in self._recorded:
             return self._recorded[key], "recorded"
-        return None
+        with self._lock:
+            row = self._db.execute(
+                "SELECT request, reply FROM replies WHERE key = ?", (key,)
+            ).fetchone()
+        if not row:
+            return None
+        reply = Recording.model_validate_json(row[1])
+        return reply.model_copy(update={"request": row[0]}), "stored"
+
+    def recorded(self) -> list[Recording]:
+        """The recordings behind the store, sorted by key."""
+        return [self._recorded[key] for key in sorted(self._recorded)]
 
     def add(
         self, call: Recording, usd: float, outcome: str, request: str | None = None

