@@ -1,0 +1,1 @@
+"""Making histories: from written sessions to instances in the official format."""
