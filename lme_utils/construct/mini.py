@@ -118,7 +118,7 @@ def _draw(fillers: Sequence[Filler], n: int, rng: random.Random) -> list[Filler]
 def _dates(
     n: int, first: datetime, last: datetime, rng: random.Random
 ) -> list[datetime]:
-    """n different times by day, from a while before `first` to the day before `last`."""
+    """n times on different days, from `DAYS_BEFORE` first to the day before last."""
     n_days = (last.date() - first.date()).days + DAYS_BEFORE
     dates = []
     for day in rng.sample(range(1, n_days), n):
