@@ -1,0 +1,214 @@
+"""Judges: five rubrics, verdicts from replies, and rules case by case."""
+
+import math
+
+import pytest
+
+from lme_utils import judge
+from lme_utils.offline_judge import final_part, is_refusal, normalise, rule
+from lme_utils.request import Reply
+from lme_utils.schema import QUESTION_TYPES
+
+NOT_SAID = "You did not mention a spa."
+
+
+def test_abstention_goes_by_id_for_every_type():
+    for kind in QUESTION_TYPES:
+        assert judge.rubric("q1_abs", kind) == "abstention"
+        assert judge.rubric("gpt4_1_abs_2", kind) == "abstention"
+    assert [judge.rubric("q1", kind) for kind in QUESTION_TYPES] == [
+        "default",
+        "default",
+        "preference",
+        "default",
+        "knowledge_update",
+        "temporal",
+    ]
+
+
+@pytest.mark.parametrize("kind", QUESTION_TYPES)
+@pytest.mark.parametrize("name", ["q1", "q1_abs"])
+def test_a_judge_sees_question_answer_and_response_in_this_order(name, kind):
+    (message,) = judge.judge_messages(name, kind, "QQ?", "AA", "HH")
+    text = message["content"]
+    assert text.index("QQ?") < text.index("AA") < text.index("HH")
+    assert text.endswith("yes or no.") and name not in text
+
+
+def reply(text="", status="ok", first=None, reason=""):
+    return Reply("k", status, text, reason=reason, first_logprobs=first)
+
+
+@pytest.mark.parametrize(
+    ("text", "fixed", "official"),
+    [
+        ("Yes", True, True),
+        ("**Yes**", True, True),
+        ("no", False, False),
+        ("No, it says yes later", False, True),
+        ("yesterday", None, True),
+        ("incorrect", None, False),
+        ("correct", None, False),
+        ("nobody knows", None, False),
+    ],
+)
+def test_verdict_in_words(text, fixed, official):
+    assert judge.read_verdict("q", reply(text), "j").label is fixed
+    assert judge.read_verdict("q", reply(text), "j", compat="official").label is (
+        official
+    )
+
+
+def test_verdict_from_probabilities():
+    first = {"No": math.log(0.5), "Yes": math.log(0.2), " yes": math.log(0.2), "x": -9}
+    verdict = judge.read_verdict("q", reply("No", first=first), "j")
+    assert verdict.label is False and verdict.p_yes == pytest.approx(4 / 9)
+    assert judge.read_verdict("q", reply("No", first=first), "j", 0.4).label is True
+    words = judge.read_verdict("q", reply("Yes", first={"Hm": -0.1}), "j")
+    assert words.label is True and words.p_yes is None
+
+
+def test_a_failed_judge_gives_no_label_and_the_reason():
+    verdict = judge.read_verdict("q", reply(status="failed", reason="500"), "j")
+    assert verdict.label is None and verdict.reason == "500"
+
+
+def test_agreement_by_hand():
+    labels = [True] * 40 + [False] * 60
+    reference = [True] * 30 + [False] * 10 + [True] * 20 + [False] * 40
+    found = judge.agreement(labels, reference)
+    assert (found.n, found.agree, found.false_yes, found.false_no) == (100, 0.7, 10, 20)
+    assert found.kappa == pytest.approx((0.7 - 0.5) / 0.5)
+    with pytest.raises(ValueError, match="got no answers"):
+        judge.agreement([], [])
+
+
+CASES = [
+    # numbers
+    ("default", "How many mugs?", "3", "You bought three mugs.", True),
+    ("default", "How many mugs?", "3", "You bought 30 mugs.", False),
+    ("default", "How many mugs?", "3", "You bought 13 mugs.", False),
+    ("default", "How many mugs?", "3", "You bought 3.5 mugs.", False),
+    ("default", "How many mugs?", "25", "Twenty-five in all.", True),
+    ("default", "How much did it cost?", "$1,500", "It was 1500 dollars.", True),
+    ("default", "How much did it cost?", "$1,500", "You paid $150.", False),
+    ("default", "How many?", "two", "Answer: 2", True),
+    ("default", "How long is it?", "4.5 km", "It is 4.5 kilometres long.", True),
+    ("default", "What share?", "20%", "Twenty percent.", True),
+    ("default", "How many?", "12", "Notes: 5 and 7.\nAnswer: 12", True),
+    ("default", "How many?", "12", "Notes: 12 and 7.\nAnswer: 19", False),
+    ("default", "How many?", "6", "Not 5 but 6.", True),
+    ("default", "How many miles?", "3 thousand", "3000 miles", True),
+    # words
+    ("default", "Which colour?", "Dark teal", "You painted it dark teal.", True),
+    ("default", "Which colour?", "Dark teal", "You painted it red.", False),
+    ("default", "Which title?", "Keepers of the Lamp", "'Keepers of the Lamp'", True),
+    ("default", "Which title?", "Keepers of the Lamp", "Lamp", False),
+    ("default", "What did I study?", "Law", "You studied LAW.", True),
+    ("default", "What did I study?", "Law", "It was lawn care.", False),
+    ("default", "Is it correct?", "incorrect", "It is correct.", False),
+    ("default", "Who has it?", "The baker", "bakers", True),
+    ("default", "Where?", "Zürich", "In Zürich, of course.", True),
+    # lists
+    ("default", "Which three?", "apples, pears and figs", "Figs, pears, apples.", True),
+    ("default", "Which three?", "apples, pears and figs", "Only apples.", False),
+    # yes and no
+    ("default", "Did I go?", "Yes", "Yes, you went.", True),
+    ("default", "Did I go?", "Yes", "No, you did not go.", False),
+    ("default", "Did I go?", "No", "No.", True),
+    ("default", "Did I go?", "No", "Yes.", False),
+    # dates
+    ("default", "When?", "May 9", "On 9 May 2024.", True),
+    ("default", "When?", "May 9, 2024", "On the 9th of May.", True),
+    ("default", "When?", "May 9, 2024", "2024/05/09", True),
+    ("default", "When?", "May 9, 2024", "May 9, 2023", False),
+    ("default", "When?", "May 9", "May 19", False),
+    ("default", "When?", "yesterday", "Yes.", False),
+    # durations
+    ("temporal", "How many days?", "14 days", "13 days", True),
+    ("temporal", "How many days?", "14 days", "15 days ago", True),
+    ("temporal", "How many days?", "14 days", "16 days", False),
+    ("temporal", "How many days?", "14 days", "two weeks", True),
+    ("temporal", "How many days?", "14 days", "three weeks", False),
+    ("temporal", "How many weeks?", "2 weeks", "14 days", True),
+    ("temporal", "How many months?", "2 months", "59 days", True),
+    ("temporal", "How many months?", "2 months", "four months", False),
+    ("temporal", "How many years?", "2 years", "3 years", False),
+    ("temporal", "How many days?", "14 days", "14", True),
+    ("temporal", "How many days?", "14 days", "15", False),
+    (
+        "temporal",
+        "How many days?",
+        "47 days. 48 days (counting the first) is also acceptable.",
+        "It took 48 days.",
+        True,
+    ),
+    (
+        "temporal",
+        "How long?",
+        "One week. Answers from 7 days to 10 days are also acceptable.",
+        "9 days",
+        True,
+    ),
+    ("default", "How many days?", "14 days", "13 days", False),
+    # choices
+    ("temporal", "Which was first, the swim or the run?", "The run", "The run.", True),
+    (
+        "temporal",
+        "Which was first, the swim or the run?",
+        "The run",
+        "The swim was first, then the run.",
+        False,
+    ),
+    # updates
+    ("knowledge_update", "How many?", "11 pieces", "It was 9, now 11 pieces.", True),
+    ("knowledge_update", "How many?", "11 pieces", "9 pieces.", False),
+    # refusals
+    ("default", "How many mugs?", "3", "That was not mentioned.", False),
+    ("default", "Which colour?", "teal", "I do not have that information.", False),
+    ("default", "Which colour?", "teal", "", False),
+    ("abstention", "Which spa?", NOT_SAID, "That was not mentioned.", True),
+    ("abstention", "Which spa?", NOT_SAID, "You didn't tell me about a spa.", True),
+    ("abstention", "Which spa?", NOT_SAID, "There is no information on it.", True),
+    ("abstention", "Which spa?", NOT_SAID, "It cannot be determined.", True),
+    ("abstention", "Which spa?", NOT_SAID, "I'm not sure about any spa.", True),
+    ("abstention", "Which spa?", NOT_SAID, "You went to the Rose spa.", False),
+    ("abstention", "How many spas?", NOT_SAID, "Answer: 2", False),
+    # preferences
+    (
+        "preference",
+        "What shall I knit?",
+        "The user would prefer small colourwork in cotton or linen. They would not "
+        "prefer wool.",
+        "A cotton hat with small colourwork bands.",
+        True,
+    ),
+    (
+        "preference",
+        "What shall I knit?",
+        "The user would prefer small colourwork in cotton or linen. They would not "
+        "prefer wool.",
+        "A large wool blanket.",
+        False,
+    ),
+]
+
+
+@pytest.mark.parametrize(("rubric", "question", "answer", "hypothesis", "right"), CASES)
+def test_rules(rubric, question, answer, hypothesis, right):
+    label, reason = rule(rubric, question, answer, hypothesis)
+    assert label is right, reason
+    assert reason
+
+
+def test_parts():
+    assert final_part("Notes: a\n\n**Answer:** b") == "b"
+    assert final_part("Answer: Answer: 2") == "2"
+    assert normalise("Two hundred and ONE cups") == "200 and 1 cups"
+    assert not is_refusal("You could not lift it, so you bought a smaller one.")
+
+
+def test_offline_verdicts_name_the_judge():
+    verdict = judge.judge_offline("q", "multi-session", "How many?", "3", "Three.")
+    assert (verdict.label, verdict.judge) == (True, "offline")
+    assert verdict.reason == "numbers: 3"
