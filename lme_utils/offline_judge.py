@@ -38,9 +38,9 @@ _STOP = frozenset(
 )
 _RUBRIC_STOP = _STOP | frozenset(
     "prefer preferred preference prefers respons response suggest suggestion "
-    "suggestions recommend recommendation recommendations might may generic general interest "
-    "interested specific specifically tailored related other such like more new "
-    "different enjoy likely information resource option use using use include based "
+    "suggestions recommend recommendation recommendations might may generic general "
+    "interest interested specific specifically tailored related other such like more "
+    "new different enjoy likely information resource option use using include based "
     "previous mention focus build consider avoid rather current".split()
 )
 _REFUSAL = re.compile(

@@ -83,15 +83,16 @@ def test_every_question_has_a_row_whatever_happens(items, store):
 def test_a_refused_key_leaves_rows_and_says_why(items, store):
     with FaultServer() as server:
         profile = make_profile(server)
+        # read in the order of histories: q1 twice, then q2
         server.script = {prompts(items, profile)[1]: [error(401, "no such key")]}
         with pytest.raises(llm.StopRun, match="no such key") as stop:
             study.run(CONFIGS, items, profile, store)
         table = stop.value.table
-        assert len(table) == 6 and len(server.prompts) == 2
+        assert len(table) == 6 and len(server.prompts) == 3
         assert table["status"].value_counts().to_dict() == {
-            "ok": 1,
+            "ok": 2,
             "failed": 1,
-            "not run": 4,
+            "not run": 3,
         }
         assert table.loc[table["status"] != "ok", "label"].isna().all()
 
