@@ -50,7 +50,8 @@ lab: setup ## open the notebooks in JupyterLab
 	@$(PY) -m jupyter lab notebooks
 
 record: setup ## ask the models for every answer and keep them in data/recordings
-	@LIVE=1 $(PY) -m lme_utils record --profile $(PROFILE)
+	@$(MAKE) --no-print-directory figures LIVE=1
+	@$(PY) -m lme_utils record --profile $(PROFILE)
 
 check-recordings: setup ## ask again for a sample of the recorded answers and compare
 	@$(PY) -m lme_utils check-recordings --profile $(PROFILE)

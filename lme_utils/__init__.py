@@ -1,1 +1,15 @@
-"""Helpers for the LongMemEval study: see the README for the map of modules."""
+"""Helpers for the LongMemEval study. A module imports only from floors below its own.
+
+    0  config (profiles, places, seed) · schema (what travels through the study)
+    1  formats (the official JSON) · data (load, describe) · store, request, chat, llm
+       (asking language models) · weights, download (files from the hub) · embed
+       (vectors) · stats
+    2  index (keys and values) · retrieve · metrics · read (prompts) · offline_judge,
+       judge · serve (a local model server) · exchange (the authors' file formats)
+    3  models (a profile's models while a run lasts) · construct/ (making histories)
+    4  study (run a grid) · recordings (what a run leaves for others)
+    5  verdicts, provenance · plots, tables · run_notebook, publish · __main__
+
+The way of the data: files -> Instance -> Records -> Ranking -> Answer -> Verdict -> one
+table of results -> figures and tables.
+"""
