@@ -5,7 +5,7 @@ import math
 import pytest
 
 from lme_utils import judge
-from lme_utils.offline_judge import final_part, is_refusal, normalise, rule
+from lme_utils.offline_judge import rule
 from lme_utils.request import Reply
 from lme_utils.schema import QUESTION_TYPES
 
@@ -99,6 +99,33 @@ CASES = [
     ("default", "How many?", "12", "Notes: 12 and 7.\nAnswer: 19", False),
     ("default", "How many?", "6", "Not 5 but 6.", True),
     ("default", "How many miles?", "3 thousand", "3000 miles", True),
+    ("default", "How many?", "5", "Not 5 but 6.", False),
+    ("default", "How many?", "6", "Session 6 says: nine.", False),
+    ("default", "How many?", "12", "5 there, 7 here. Therefore, you own 12.", True),
+    ("default", "How many?", "7", "5 there, 7 here. Therefore, you own 12.", False),
+    ("default", "How much is stored?", "64GB", "It holds 64 GB.", True),
+    ("default", "What model?", "Marten T-40 tractor", "The Marten T-40", True),
+    ("default", "What model?", "Marten T-40 tractor", "A Heron Z-40.", False),
+    (
+        "default",
+        "How many pots did I glaze or sell?",
+        "I glazed or sold five pots: the blue jug, two bowls, the vase and a cup.",
+        "You glazed or sold 5 pots.",
+        True,
+    ),
+    (
+        "default",
+        "How many hours did I row?",
+        "9 hours one way (or 18 hours there and back)",
+        "18 hours in all",
+        True,
+    ),
+    # times of day
+    ("default", "What time is yoga?", "9:00 AM", "At 9 am.", True),
+    ("default", "What time is yoga?", "9:00 AM", "At 9 pm.", False),
+    ("default", "What time is yoga?", "7 pm", "It starts at 7:00 p.m.", True),
+    ("default", "What time is yoga?", "7:30 pm", "It starts at 19:30.", True),
+    ("default", "What time is yoga?", "7:30 pm", "It starts at 7 pm.", False),
     # words
     ("default", "Which colour?", "Dark teal", "You painted it dark teal.", True),
     ("default", "Which colour?", "Dark teal", "You painted it red.", False),
@@ -112,7 +139,27 @@ CASES = [
     # lists
     ("default", "Which three?", "apples, pears and figs", "Figs, pears, apples.", True),
     ("default", "Which three?", "apples, pears and figs", "Only apples.", False),
+    ("default", "Which three?", "apples, pears and figs", "Apples and figs.", False),
+    # order
+    (
+        "temporal",
+        "In which order did I plant them?",
+        "First the beans, then the chard, and finally the leeks.",
+        "1. beans\n2. chard\n3. leeks",
+        True,
+    ),
+    (
+        "temporal",
+        "In which order did I plant them?",
+        "First the beans, then the chard, and finally the leeks.",
+        "1. chard\n2. beans\n3. leeks",
+        False,
+    ),
     # yes and no
+    ("default", "Did I mend it?", "Yes", "You did mend the kite.", True),
+    ("default", "Did I mend it?", "Yes", "You never mended it.", False),
+    ("default", "Did I mend it?", "Yes", "There is no mention of that.", False),
+    ("default", "Did I mend it?", "No, you did not.", "So far, no.", True),
     ("default", "Did I go?", "Yes", "Yes, you went.", True),
     ("default", "Did I go?", "Yes", "No, you did not go.", False),
     ("default", "Did I go?", "No", "No.", True),
@@ -135,7 +182,11 @@ CASES = [
     ("temporal", "How many months?", "2 months", "four months", False),
     ("temporal", "How many years?", "2 years", "3 years", False),
     ("temporal", "How many days?", "14 days", "14", True),
-    ("temporal", "How many days?", "14 days", "15", False),
+    ("temporal", "How many days?", "14 days", "15", True),
+    ("temporal", "How many days?", "14", "13", True),
+    ("temporal", "How many weeks ago?", "3", "It was 20 days ago.", True),
+    ("temporal", "How many weeks ago?", "3", "It was 5 weeks ago.", False),
+    ("temporal", "How many guests?", "14", "15 guests", False),
     (
         "temporal",
         "How many days?",
@@ -160,7 +211,28 @@ CASES = [
         "The swim was first, then the run.",
         False,
     ),
+    (
+        "temporal",
+        "Which was first, the swim or the run?",
+        "The run",
+        "Since the swim was on Sunday, the run was before the swim.",
+        True,
+    ),
     # updates
+    (
+        "knowledge_update",
+        "Where is the loom?",
+        "in the attic",
+        "It stood in the cellar before; now it is in the attic.",
+        True,
+    ),
+    (
+        "knowledge_update",
+        "Where is the loom?",
+        "in the attic",
+        "You spoke of the attic later.\nAnswer: in the cellar",
+        False,
+    ),
     ("knowledge_update", "How many?", "11 pieces", "It was 9, now 11 pieces.", True),
     ("knowledge_update", "How many?", "11 pieces", "9 pieces.", False),
     # refusals
@@ -174,7 +246,40 @@ CASES = [
     ("abstention", "Which spa?", NOT_SAID, "I'm not sure about any spa.", True),
     ("abstention", "Which spa?", NOT_SAID, "You went to the Rose spa.", False),
     ("abstention", "How many spas?", NOT_SAID, "Answer: 2", False),
+    ("abstention", "How many spas?", NOT_SAID, "Answer: 0", True),
+    ("abstention", "Which spa?", NOT_SAID, "Answer: none", True),
+    ("abstention", "Which spa?", NOT_SAID, "Could you tell me its name?", True),
+    (
+        "abstention",
+        "How many spas?",
+        NOT_SAID,
+        "It was not mentioned. However, I guess 4 spas.",
+        False,
+    ),
+    (
+        "abstention",
+        "Which spa was first?",
+        NOT_SAID,
+        "Since there is no mention of the other, the Rose spa was first.",
+        False,
+    ),
+    ("default", "Which colour?", "teal", "Shades were not mentioned; teal.", False),
+    ("default", "Which colour?", "teal", "No shade was recorded. It is teal.", True),
+    (
+        "default",
+        "Which colour?",
+        "teal",
+        "Although the shade is not specified, you painted it teal.",
+        True,
+    ),
     # preferences
+    (
+        "preference",
+        "What shall I knit?",
+        "The user would prefer small colourwork in cotton or linen.",
+        "Step 1: notes. You knit cotton and linen colourwork.\nStep 2: A wool blanket.",
+        False,
+    ),
     (
         "preference",
         "What shall I knit?",
@@ -199,13 +304,6 @@ def test_rules(rubric, question, answer, hypothesis, right):
     label, reason = rule(rubric, question, answer, hypothesis)
     assert label is right, reason
     assert reason
-
-
-def test_parts():
-    assert final_part("Notes: a\n\n**Answer:** b") == "b"
-    assert final_part("Answer: Answer: 2") == "2"
-    assert normalise("Two hundred and ONE cups") == "200 and 1 cups"
-    assert not is_refusal("You could not lift it, so you bought a smaller one.")
 
 
 def test_offline_verdicts_name_the_judge():
