@@ -26,7 +26,7 @@ from lme_utils.exchange import read_jsonl
 from lme_utils.models import Models
 from lme_utils.schema import ABSTENTION, KINDS
 
-N_DEV, N_TEST = 2, 5  # questions of each kind in a model's sample
+N_DEV, N_TEST = 1, 4  # questions of each kind in a model's sample
 
 
 def read_rows(path: Path) -> pd.DataFrame:

@@ -5,7 +5,8 @@
        (asking language models) · weights, download (files from the hub) · embed
        (vectors) · stats
     2  index (keys and values) · retrieve · metrics · read (prompts) · wording,
-       offline_judge, judge · serve (a local model server) · exchange (the authors' file formats)
+       offline_judge, judge · serve (a local model server) · exchange (the authors'
+       files)
     3  models (a profile's models while a run lasts) · construct/ (making histories)
     4  study (run a grid) · recordings (what a run leaves for others)
     5  verdicts, provenance · plots, tables · run_notebook, publish · __main__

@@ -6,7 +6,7 @@ import csv
 import hashlib
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -35,6 +35,23 @@ def load_instances(
     with open_data(path) as file:
         for where, raw in read_raw(file, str(path)):
             yield to_instance(raw, where, store)
+
+
+def load_sample(path: str | Path, question_ids: Collection[str]) -> list[Instance]:
+    """The instances with these ids, in the file's order; all of them if none is named.
+
+    Raises ValueError naming ids that the file does not have.
+    """
+    wanted = set(question_ids)
+    chosen = [
+        item
+        for item in load_instances(path)
+        if not wanted or item.question_id in wanted
+    ]
+    missing = wanted - {item.question_id for item in chosen}
+    if missing:
+        raise ValueError(f"{path}: no question {', '.join(sorted(missing))}")
+    return chosen
 
 
 def describe(path: str | Path) -> dict[str, Any]:

@@ -155,6 +155,7 @@ class Config:
 class Answer:
     """What a reader replied to one question, or why it did not.
 
+    finish_reason           the server's; "length" where the limit cut the answer off
     n_prompt, n_completion  tokens as the server counted them
     source                  "recorded", "stored" or "live"; "" when not run
     """
@@ -163,6 +164,7 @@ class Answer:
     hypothesis: str
     status: Status = "ok"
     reason: str = ""
+    finish_reason: str = ""
     n_prompt: int = 0
     n_completion: int = 0
     latency_s: float = 0.0

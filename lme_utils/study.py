@@ -232,6 +232,7 @@ def _to_answer(job: Job, reply: llm.Reply, calls: Sequence[llm.Reply]) -> Answer
         hypothesis=reply.text,
         status=reply.status,
         reason=reply.reason,
+        finish_reason=reply.finish_reason,
         n_prompt=sum(call.n_prompt for call in calls),
         n_completion=sum(call.n_completion for call in calls),
         latency_s=sum(call.latency_s for call in calls),

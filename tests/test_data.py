@@ -37,6 +37,15 @@ def test_official_form_comes_back(tmp_path):
     assert to_official(item) == question(answer="3")
 
 
+def test_a_sample_is_in_the_files_order_and_complete(tmp_path):
+    path = write(tmp_path / "q.json", *(question(question_id=f"q{i}") for i in "123"))
+    chosen = data.load_sample(path, ["q3", "q1"])
+    assert [item.question_id for item in chosen] == ["q1", "q3"]
+    assert len(data.load_sample(path, [])) == 3
+    with pytest.raises(ValueError, match=r"q\.json: no question q4, q5"):
+        data.load_sample(path, ["q1", "q5", "q4"])
+
+
 def test_a_session_is_stored_once(tmp_path):
     path = write(tmp_path / "q.json", question(), question(question_id="q2"))
     store = {}
