@@ -1,6 +1,6 @@
 """Helpers for the LongMemEval study. A module imports only from floors below its own.
 
-    0  config (profiles, places, seed) · schema (what travels through the study)
+    0  config (profiles, places, seed) · schema (what travels) · files
     1  formats (the official JSON) · data (load, describe) · store, request, chat, llm
        (asking language models) · weights, download (files from the hub) · embed
        (vectors) · stats

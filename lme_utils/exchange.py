@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .files import written_aside
 from .formats import FormatError, open_data, to_official
 from .index import bare_id, build_records
 from .metrics import Scores
@@ -33,13 +34,10 @@ if TYPE_CHECKING:
 
 
 def write_jsonl(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
-    """Write a JSON object a line, aside first, then renamed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.part")
-    with open(aside, "w", encoding="utf-8") as file:
+    """Write a JSON object a line: the whole file, or none."""
+    with written_aside(path) as aside, open(aside, "w", encoding="utf-8") as file:
         for line in lines:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
-    aside.replace(path)
 
 
 def read_jsonl(path: Path) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .config import ROOT
+from .files import written_aside
 from .verdicts import verdict, verdict_table
 
 if TYPE_CHECKING:
@@ -261,11 +262,11 @@ def accept(out_dir: str | Path) -> Path:
 
 
 def write_aside(path: Path, content: str | bytes) -> None:
-    """Write a file under another name, then rename it: whole, or not there."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
-    part.write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
-    part.replace(path)
+    """Write text or bytes to a file: whole, or not there."""
+    with written_aside(path) as aside:
+        aside.write_bytes(
+            content.encode("utf-8") if isinstance(content, str) else content
+        )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

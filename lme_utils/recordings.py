@@ -12,6 +12,7 @@ from tempfile import TemporaryDirectory
 
 from . import llm
 from .config import SEED, Profile
+from .files import written_aside
 from .models import RECORDINGS, Models, open_store
 
 TEXT_COLUMNS = ["hypothesis", "reason", "verdict_reason", "keys"]
@@ -41,9 +42,9 @@ def record(profile: Profile) -> list[Path]:
     written = []
     for name, table in tables.items():
         path = folder / f"{name}.csv"
-        aside = path.with_name(f".{path.name}.part")
-        table.drop(columns=TEXT_COLUMNS).to_csv(aside, index=False, lineterminator="\n")
-        aside.replace(path)
+        numbers = table.drop(columns=TEXT_COLUMNS)
+        with written_aside(path) as aside:
+            numbers.to_csv(aside, index=False, lineterminator="\n")
         written.append(path)
     return written
 

@@ -15,6 +15,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from .files import written_aside
+
 WAIT_FOR_LOCK_S = 60.0
 
 TABLES = """
@@ -167,10 +169,8 @@ def export_recordings(store: Store, keys: Iterable[str], path: Path) -> None:
             f"{len(missing) + len(lines)} keys, such as {missing[0]}. Run again until "
             "every call has one"
         )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.part")
-    aside.write_bytes(lzma.compress("".join(lines).encode(), preset=9))
-    aside.replace(path)
+    with written_aside(path) as aside:
+        aside.write_bytes(lzma.compress("".join(lines).encode(), preset=9))
 
 
 def _read_recordings(paths: Sequence[Path]) -> dict[str, Recording]:

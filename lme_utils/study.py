@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from . import judge, llm
 from .config import Profile
+from .files import written_aside
 from .index import build_records
 from .models import Models
 from .read import answer_messages, choose_records, note_messages
@@ -281,8 +282,6 @@ def _as_table(rows: list[dict], profile: Profile) -> pd.DataFrame:
 
 
 def save_table(table: pd.DataFrame, path: Path) -> None:
-    """Write the results as Parquet, aside first, then renamed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.part")
-    table.to_parquet(aside)
-    aside.replace(path)
+    """Write the results as Parquet: the whole file, or none."""
+    with written_aside(path) as aside:
+        table.to_parquet(aside)

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from ..config import ROOT, SEED
+from ..files import written_aside
 from ..formats import parse_date
 from ..schema import format_date
 
@@ -129,11 +130,9 @@ def _dates(
 
 
 def _write(path: Path, value: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.part")
     text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
-    aside.write_text(text, encoding="utf-8")
-    aside.replace(path)
+    with written_aside(path) as aside:
+        aside.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":
