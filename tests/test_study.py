@@ -1,9 +1,12 @@
 """The runner against a server that fails on purpose: a row for every question."""
 
+import json
+
 import pytest
 from fault_server import FaultServer, Step, error
 from toy import question, write
 
+from lme_utils import __main__ as cli
 from lme_utils import data, llm, recordings, study
 from lme_utils.config import Endpoint, Profile
 from lme_utils.models import Models
@@ -196,3 +199,46 @@ def test_recordings_of_real_data_hold_no_text(items, tmp_path, monkeypatch):
     text = path.read_text()
     assert text.count("\n") == 7 and "q3_abs" in text
     assert "mug" not in text and "re:" not in text
+
+
+def test_the_answer_command_goes_on_where_it_was(items, tmp_path, monkeypatch):
+    monkeypatch.setenv("LME_CACHE", str(tmp_path / "cache"))
+    log, out = tmp_path / "log.jsonl", tmp_path / "answers.jsonl"
+    data_file = str(tmp_path / "q")
+    with FaultServer() as server:
+        profile = tmp_path / "mine.toml"
+        profile.write_text(
+            'name = "mine"\nabout = ""\n'
+            '[data]\noracle = "o"\ns = "s"\n'
+            "[reading]\nmax_tokens = { direct = 20, con = 40, con-separate = 30 }\n"
+            f'[endpoints.small]\nmodel = "toy"\nbase_url = "{server.base_url}"\n'
+            "n_parallel = 1\nmax_retries = 0\n"
+        )
+        words = ["retrieve", "--data", data_file, "--compat", "official"]
+        assert cli.main([*words, "--out", str(log)]) == 0
+        words = ["answer", "--data", data_file, "--log", str(log), "--k", "1"]
+        words += ["--profile", str(profile), "--out", str(out)]
+        assert cli.main(words) == 0
+        first = [json.loads(line) for line in out.read_text().splitlines()]
+        assert [line["question_id"] for line in first] == ["q1", "q2", "q3_abs"]
+        assert all(line["hypothesis"].startswith("re: ") for line in first)
+        assert all(p.count("### Session") == 1 for p in server.prompts)
+        assert cli.main(words) == 0 and len(server.prompts) == 3
+        assert [json.loads(line) for line in out.read_text().splitlines()] == first
+        # a refused key: lines for all, the reason in one line, a failed exit
+        other = [word if word != "1" else "2" for word in words]
+        server.script = {p: [error(401, "expired")] for p in _prompts_of(items)}
+        assert cli.main(other) == 1
+        lines = [json.loads(line) for line in out.read_text().splitlines()]
+        assert len(lines) == 3 and {x["status"] for x in lines} == {"failed", "not run"}
+
+
+def _prompts_of(items):
+    """What the command asks with the two best sessions of a BM25 ranking."""
+    config = Config("small", "bm25", k=2)
+    with FaultServer() as server:
+        jobs = study.make_jobs([config], items, make_profile(server))
+    return [
+        study.answer_messages(job.instance, job.records, "json", "con")[0]["content"]
+        for job in jobs
+    ]
