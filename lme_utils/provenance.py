@@ -21,7 +21,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,6 +85,16 @@ class Run:
             "": "not run",
         }
         self.answers.update(names[source] for source in sources)
+
+    def of_recording(self, profile: str, path: Path, sources: Iterable[str]) -> Run:
+        """A run to draw another profile's recorded results with, in this notebook.
+
+        Its figures and tables name that profile, and `path` as their data.
+        """
+        other = replace(self, profile=profile, data=[_fingerprint(path)])
+        other.answers = Counter()
+        other.count_answers(sources)
+        return other
 
     def note(self, name: str, value: float, tolerance: float = 1e-9) -> None:
         """Keep a number for the metrics file; `check` allows `tolerance` (absolute).

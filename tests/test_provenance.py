@@ -218,3 +218,15 @@ def test_a_broken_write_leaves_the_old_file(tmp_path, monkeypatch):
     with pytest.raises(OSError):
         provenance.write_aside(path, "new")
     assert path.read_text() == "old"
+
+
+def test_recorded_results_are_drawn_under_their_own_profile(tmp_path):
+    run = start_run("06_reading", "mini", tmp_path / "out")
+    recorded = tmp_path / "recorded.csv"
+    recorded.write_text("a\n1\n")
+    run.count_answers(["recorded"] * 3)
+    other = run.of_recording("real-cpu", recorded, ["live", "stored", ""])
+    assert other.about == "profile real-cpu · 0 answers recorded, 2 live · 1 not run"
+    assert [d["file"] for d in other.stamp()["data"]] == ["recorded.csv"]
+    assert other.figures_dir == run.figures_dir
+    assert run.answers["recorded"] == 3 and run.profile != "real-cpu"
