@@ -70,7 +70,6 @@ class Reading(_Frozen):
     """Limits of the reading experiments. Lengths in tokens."""
 
     max_tokens: dict[Literal["direct", "con", "con-separate"], int]
-    history_tokens: int | None = None  # only questions whose history fits
     sample: tuple[str, ...] = ()  # question ids; empty: every question
     readers: tuple[str, ...] = ()  # names from [endpoints]
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from lme_utils.config import ROOT
+from lme_utils.files import written_aside
 
 Notebook = dict[str, Any]
 
@@ -170,13 +171,11 @@ def _write(path: Path, data: bytes) -> bool:
     old = path.read_bytes() if path.exists() else None
     if data == old:
         return False
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    part.write_bytes(data)
-    if old is not None and path.suffix == ".ipynb":
-        time = path.stat()
-        os.utime(part, ns=(time.st_atime_ns, time.st_mtime_ns))
-    part.replace(path)
+    with written_aside(path) as aside:
+        aside.write_bytes(data)
+        if old is not None and path.suffix == ".ipynb":
+            time = path.stat()
+            os.utime(aside, ns=(time.st_atime_ns, time.st_mtime_ns))
     return True
 
 
