@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import html
 import io
+import re
 import textwrap
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -237,7 +238,15 @@ def save_figure(fig: Figure, name: str, alt: str, data: pd.DataFrame, run: Run) 
 def _render(fig: Figure, end: str, metadata: dict, dpi: int = 300) -> bytes:
     file = io.BytesIO()
     fig.savefig(file, format=end, metadata=metadata, dpi=dpi)
-    return file.getvalue()
+    return _name_clips(file.getvalue()) if end == "svg" else file.getvalue()
+
+
+def _name_clips(svg: bytes) -> bytes:
+    """The picture with its clip paths numbered: some names hold a memory address."""
+    names = re.findall(rb'<clipPath id="(p[0-9a-f]{10})"', svg)
+    for number, name in enumerate(dict.fromkeys(names), 1):
+        svg = svg.replace(name, b"clip%d" % number)
+    return svg
 
 
 def _few_colours(png: bytes) -> bytes:
