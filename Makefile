@@ -16,7 +16,8 @@ LIB  := $(filter-out lme_utils/publish.py,$(wildcard lme_utils/*.py lme_utils/*/
         $(wildcard lme_utils/*.mplstyle lme_utils/prompts/*.txt) \
         $(wildcard lme_utils/profiles/$(NAME).toml) $(filter %.toml,$(PROFILE))
 IN   := $(wildcard data/*.csv data/*.toml) \
-        $(shell find data/$(NAME) data/paper data/recordings/$(NAME)* -type f 2>/dev/null)
+        $(shell find data/$(NAME) data/paper data/sources data/calibration \
+          data/recordings/$(NAME)* -type f 2>/dev/null)
 
 # Where models answer live, one notebook at a time has them.
 ifneq ($(LIVE)$(filter-out mini,$(NAME)),)
@@ -24,7 +25,7 @@ ifneq ($(LIVE)$(filter-out mini,$(NAME)),)
 endif
 
 .PHONY: help setup figures notebooks check test test-live lab record check-recordings \
-        parity data model publish lint clean setup-gpu FORCE
+        parity data data-mini model publish lint clean setup-gpu FORCE
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-17s %s\n", $$1, $$2}' Makefile
@@ -63,6 +64,9 @@ parity: setup ## score BM25 on DATA=FILE as the authors' scripts do
 
 data: setup ## download the LongMemEval files that data/sources.toml names
 	@$(PY) -m lme_utils download
+
+data-mini: setup ## rebuild data/mini from data/sources, the same bytes each time
+	@$(PY) -m lme_utils.construct.mini
 
 model: setup ## fetch the local reading models (1.6 GB)
 	@$(PY) -m lme_utils.weights Qwen2.5-Coder-1.5B-Instruct Qwen2.5-Coder-0.5B-Instruct

@@ -17,7 +17,7 @@ from pathlib import Path
 from tqdm import tqdm
 
 from . import data, exchange
-from .config import ROOT, load_profile
+from .config import ROOT, SEED, load_profile
 from .index import build_records
 from .llm import StopRun, say_progress
 from .metrics import mean_scores, score_ranking
@@ -135,6 +135,28 @@ def report(args: argparse.Namespace) -> None:
         print(shown.to_markdown(index=False, floatfmt=".4f"))
 
 
+def build_history(args: argparse.Namespace) -> None:
+    """Write the questions of a file with new histories made of the file's sessions.
+
+    Every session of the file is in the pool. By default no session stands twice in a
+    history, none is later than its question, and none comes from the background that
+    the evidence comes from, as far as ids tell.
+    """
+    from .construct.haystack import MIX, Recipe
+    from .construct.histories import build_history
+
+    mix = dict(zip(MIX, args.mix, strict=True)) if args.mix else MIX
+    recipe = Recipe(args.sessions, args.tokens, mix, args.compat)
+    built = build_history(
+        args.data, args.out, recipe, args.seed, args.keep_clashes, say_progress("built")
+    )
+    say(
+        f"{built.n_questions:,} questions, {built.n_sessions:,} sessions from a pool of "
+        f"{built.n_pool:,}; evidence moved before the question in {built.n_moved:,}: "
+        f"{args.out}"
+    )
+
+
 def download(args: argparse.Namespace) -> None:
     """Fetch the LongMemEval files that `data/sources.toml` names, hashes checked."""
     from .download import fetch_dataset
@@ -241,6 +263,25 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--data", type=Path, help="the questions; those without a verdict count"
     )
+
+    made = command(build_history, "build-history")
+    made.add_argument("--data", type=Path, required=True, help="official JSON")
+    length = made.add_mutually_exclusive_group(required=True)
+    length.add_argument("--sessions", type=int, help="sessions a history; 0: evidence")
+    length.add_argument("--tokens", type=int, help="tokens a history (4 bytes each)")
+    made.add_argument(
+        "--mix",
+        type=float,
+        nargs=3,
+        metavar=("SIMULATED", "ASSISTANT", "OPEN"),
+        help="shares of the fillers' sources (default: 0.5 0.25 0.25)",
+    )
+    made.add_argument("--seed", type=int, default=SEED)
+    made.add_argument("--compat", choices=("official", "fixed"), default="fixed")
+    made.add_argument(
+        "--keep-clashes", action="store_true", help="allow the evidence's background"
+    )
+    made.add_argument("--out", type=Path, required=True)
 
     made = command(download)
     made.add_argument("files", nargs="*", help="default: oracle and S")

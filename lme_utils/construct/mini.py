@@ -1,138 +1,169 @@
-"""The embedded benchmark: questions and sessions of our own, mixed into histories.
+"""The embedded benchmark: our questions and sessions, put together into histories.
 
-`data/sources/questions.json` holds the questions with their evidence sessions,
-`data/sources/fillers.json` the sessions that have nothing to do with them. `build`
-writes `data/mini/oracle.json` (evidence only), `s.json` (histories of `HISTORY`
-sessions) and `sidecar.json` (what is no model's business: attribute, split, evidence
-statements). The same sources give the same bytes.
+`build` writes `data/mini/oracle.json` (evidence only), `s.json` (histories of about
+`S_TOKENS` tokens), `sidecar.json` (what is no model's business: attribute, split,
+evidence statements) and `audit.csv`. The same sources give the same bytes.
 
     python -m lme_utils.construct.mini
+    python -m lme_utils build-history --data data/mini/s.json --sessions 400 --out FILE
 
-Paper: §3.2, appendix A.2 (half of the fillers simulated, a quarter each from two other
-sources; dates around the evidence).
+Paper: §3.2, appendix A.
 """
 
 from __future__ import annotations
 
 import json
-import random
-from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from ..config import ROOT, SEED
 from ..files import written_aside
-from ..formats import parse_date
+from ..llm import count_tokens
 from ..schema import format_date
+from .haystack import Filler, Placed, Recipe, eligible, place
+from .histories import dumps, history_rng, official_line, write_instances
+from .items import SOURCES, Chat, Question, load_chats, load_questions, turns
 
-HISTORY = 8  # sessions
-MIX = (
-    "simulated",
-    "simulated",
-    "assistant-chat",
-    "simulated",
-    "simulated",
-    "open-chat",
-)
-DAYS_BEFORE = 30  # fillers may be this much older than the first evidence
-
-Question = Mapping[str, Any]
-Filler = Mapping[str, Any]
+S_TOKENS = 10_500  # turns as JSON; about 16 sessions
+DEV_NUMBERS = (1, 4, 7, 10, 13, 16)  # of each kind; two kinds have only five
 
 
-def build(sources: Path = ROOT / "data" / "sources", out: Path = ROOT / "data/mini"):
-    """Write the three files of the embedded benchmark."""
-    questions = json.loads((sources / "questions.json").read_text(encoding="utf-8"))
-    fillers = json.loads((sources / "fillers.json").read_text(encoding="utf-8"))
-    _write(out / "oracle.json", [compose(q, fillers, 0) for q in questions])
-    _write(out / "s.json", [compose(q, fillers, HISTORY) for q in questions])
-    _write(out / "sidecar.json", {q["question_id"]: sidecar(q) for q in questions})
+def build(sources: Path = SOURCES, out: Path = ROOT / "data" / "mini") -> None:
+    """Write the files of the embedded benchmark."""
+    from .audit import audit_table  # reads what the machine checks say
 
-
-def compose(
-    question: Question, fillers: Sequence[Filler], n_sessions: int
-) -> dict[str, Any]:
-    """One instance in the official format, its sessions in order of time.
-
-    n_sessions  length of the history; with fewer than the question has evidence
-                sessions, no filler is added
-
-    Fillers are drawn without repeats, four simulated ones to one of each other source,
-    by a generator seeded with the question's id. Every session is before the question.
-    """
-    rng = random.Random(f"{SEED} {question['question_id']}")
-    evidence = [
-        (e["date"], e["session_id"], e["session"]) for e in question["evidence"]
-    ]
-    n_fillers = max(0, n_sessions - len(evidence))
-    first = min(parse_date(date) for date, *_ in evidence)
-    last = parse_date(question["question_date"])
-    drawn = [
-        (format_date(date), filler["session_id"], filler["session"])
-        for filler, date in zip(
-            _draw(fillers, n_fillers, rng),
-            _dates(n_fillers, first, last, rng),
-            strict=True,
+    questions = load_questions(sources / "questions.json")
+    pool = Pool(questions, load_chats(sources / "chats.json"))
+    for name, recipe in {
+        "oracle.json": Recipe(n_sessions=0),
+        "s.json": Recipe(n_tokens=S_TOKENS),
+    }.items():
+        write_instances(
+            out / name, (compose(question, pool, recipe) for question in questions)
         )
+    with written_aside(out / "sidecar.json") as aside:
+        side = {q.question_id: sidecar(q) for q in questions}
+        aside.write_text(
+            json.dumps(side, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
+    with written_aside(out / "audit.csv") as aside:
+        table = audit_table(questions, sources / "decisions.csv")
+        table.to_csv(aside, index=False, lineterminator="\n")
+
+
+class Pool:
+    """Every session that can stand in a history, by id.
+
+    Evidence of one question is a simulated session to the others: its id loses
+    `answer_`, its turns lose their labels.
+    """
+
+    def __init__(self, questions: Sequence[Question], chats: Sequence[Chat]) -> None:
+        self.fillers: list[Filler] = []
+        self._sessions: dict[str, Sequence[str]] = {}
+        self.texts: dict[str, str] = {}
+        for question in questions:
+            if not question.twin_of:
+                for name, entry in zip(
+                    question.session_ids, question.evidence, strict=True
+                ):
+                    bare = name.removeprefix("answer_")
+                    self._add(bare, "simulated", question.attribute, entry.session)
+        for chat in chats:
+            self._add(chat.session_id, chat.source, chat.attribute or "", chat.session)
+
+    def _add(
+        self, name: str, source: str, attribute: str, texts: Sequence[str]
+    ) -> None:
+        if name in self._sessions:
+            raise ValueError(f"session {name} stands twice in the sources")
+        self._sessions[name] = texts
+        self.texts[name] = " ".join(texts).lower()
+        n_tokens = count_tokens(dumps(turns(texts)))
+        self.fillers.append(Filler(name, source, attribute, n_tokens))
+
+    def turns(self, name: str) -> list[dict]:
+        """A filler's turns as the data files write them, without labels."""
+        return turns(self._sessions[name])
+
+    def for_question(self, question: Question) -> list[Filler]:
+        """The fillers that neither share a question's attribute nor its keywords."""
+        return eligible(
+            self.fillers, {question.attribute}, question.keywords, self.texts
+        )
+
+
+def history_of(
+    question: Question, pool: Pool, recipe: Recipe, seed: int = SEED
+) -> list[Placed]:
+    """Where everything stands in one history; `seed` decides what chance decides."""
+    evidence = [
+        Placed(name, entry.date, count_tokens(dumps(turns(entry.session, entry.turns))))
+        for name, entry in zip(question.session_ids, question.evidence, strict=True)
     ]
-    history = sorted(evidence + drawn, key=lambda entry: parse_date(entry[0]))
-    return {
-        "question_id": question["question_id"],
-        "question_type": question["question_type"],
-        "question": question["question"],
-        "answer": question["answer"],
-        "question_date": question["question_date"],
-        "haystack_dates": [date for date, _, _ in history],
-        "haystack_session_ids": [name for _, name, _ in history],
-        "haystack_sessions": [session for _, _, session in history],
-        "answer_session_ids": [name for _, name, _ in evidence],
+    return place(
+        evidence,
+        question.question_date,
+        question.question_type,
+        pool.for_question(question),
+        recipe,
+        history_rng(seed, question.question_id),
+    )
+
+
+def compose(question: Question, pool: Pool, recipe: Recipe, seed: int = SEED) -> str:
+    """One instance in the official format, as JSON."""
+    history = history_of(question, pool, recipe, seed)
+    labelled = {
+        name: dumps(turns(entry.session, entry.turns))
+        for name, entry in zip(question.session_ids, question.evidence, strict=True)
     }
+    fields = {
+        "question_id": question.question_id,
+        "question_type": question.question_type,
+        "question": question.question,
+        "answer": question.answer,
+        "question_date": format_date(question.question_date),
+    }
+    return official_line(
+        fields,
+        history,
+        lambda name: labelled.get(name) or dumps(pool.turns(name)),
+        question.session_ids,
+    )
+
+
+def split(question: Question) -> str:
+    """dev or test: of each kind every third question from the first on is dev.
+
+    That is 1, 4, 7, 10, 13, and 16 where the kind is neither preference nor abstention:
+    40 of 140. A twin stands in its original's split.
+    """
+    number = int(question.question_id.removesuffix("_abs").rsplit("_", 1)[1])
+    five = question.kind in ("single-session-preference", "abstention")
+    return "dev" if number in DEV_NUMBERS[: 5 if five else 6] else "test"
 
 
 def sidecar(question: Question) -> dict[str, Any]:
     """What is known about a question beside its instance."""
-    return {
-        "attribute": question["attribute"],
-        "split": question["split"],
+    known = {
+        "attribute": question.attribute,
+        "split": split(question),
+        "difficulty": question.difficulty,
+        "trap": question.trap,
+        "time_cue": question.time_cue,
+        "twin_of": question.twin_of,
         "evidence": [
             {
-                "session_id": entry["session_id"],
-                "turns": [i for i, t in enumerate(entry["session"]) if t["has_answer"]],
-                "statement": entry["statement"],
+                "session_id": name,
+                "turns": list(entry.turns),
+                "statement": entry.statement,
             }
-            for entry in question["evidence"]
+            for name, entry in zip(question.session_ids, question.evidence, strict=True)
         ],
     }
-
-
-def _draw(fillers: Sequence[Filler], n: int, rng: random.Random) -> list[Filler]:
-    """n distinct fillers whose sources follow `MIX`."""
-    by_source: dict[str, list[Filler]] = {}
-    for filler in fillers:
-        by_source.setdefault(filler["source"], []).append(filler)
-    for group in by_source.values():
-        rng.shuffle(group)
-    return [by_source[MIX[i % len(MIX)]].pop() for i in range(n)]
-
-
-def _dates(
-    n: int, first: datetime, last: datetime, rng: random.Random
-) -> list[datetime]:
-    """n times on different days, from `DAYS_BEFORE` first to the day before last."""
-    n_days = (last.date() - first.date()).days + DAYS_BEFORE
-    dates = []
-    for day in rng.sample(range(1, n_days), n):
-        date = last - timedelta(days=day)
-        clock = {"hour": rng.randint(7, 22), "minute": rng.randint(0, 59)}
-        dates.append(date.replace(**clock))
-    return dates
-
-
-def _write(path: Path, value: Any) -> None:
-    text = json.dumps(value, indent=1, ensure_ascii=False) + "\n"
-    with written_aside(path) as aside:
-        aside.write_text(text, encoding="utf-8")
+    return {name: value for name, value in known.items() if value != ""}
 
 
 if __name__ == "__main__":
