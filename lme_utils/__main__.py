@@ -151,9 +151,9 @@ def build_history(args: argparse.Namespace) -> None:
         args.data, args.out, recipe, args.seed, args.keep_clashes, say_progress("built")
     )
     say(
-        f"{built.n_questions:,} questions, {built.n_sessions:,} sessions from a pool of "
-        f"{built.n_pool:,}; evidence moved before the question in {built.n_moved:,}: "
-        f"{args.out}"
+        f"{built.n_questions:,} questions, {built.n_sessions:,} sessions from a pool "
+        f"of {built.n_pool:,}; evidence moved to before the question in "
+        f"{built.n_moved:,}: {args.out}"
     )
 
 

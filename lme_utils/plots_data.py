@@ -49,7 +49,9 @@ def pipeline(stages: Sequence[tuple[str, str, str]]) -> Figure:
         n = len(stages)
         for i, (name, count, what) in enumerate(stages):
             ax.add_patch(_box(i + 0.06, 0.0, 0.8, 1.0))
-            ax.text(i + 0.46, 0.84, name, ha="center", va="center", weight="bold")
+            ax.text(
+                i + 0.46, 0.84, name, ha="center", va="center", weight="bold", size=7
+            )
             ax.text(i + 0.46, 0.62, count, ha="center", va="center", size=12,
                     color=LOOKS["evidence"].colour)  # fmt: skip
             ax.text(i + 0.46, 0.27, textwrap.fill(what, 18), ha="center", va="center",
@@ -83,13 +85,14 @@ def composition(shares: pd.DataFrame) -> Figure:
     with style():
         for ax, measure in zip(axes, measures, strict=True):
             rows = shares[shares["measure"] == measure]
-            groups = list(dict.fromkeys(rows["group"]))
+            found = set(rows["group"])
+            groups = [g for g in SHORT if g in found] or sorted(found)
             _grouped_dots(ax, rows, groups, horizontal=measure == measures[0])
             ax.set_title(measure)
         axes[1].set_ylabel("share")
         axes[0].set_xlabel("share of questions")
         handles, labels = axes[0].get_legend_handles_labels()
-        axes[2].legend(handles, labels, loc="upper right", frameon=False)
+        fig.legend(handles, labels, loc="outside upper right", ncols=3)
     return fig
 
 
@@ -129,11 +132,13 @@ def recall_by_type(recall: pd.DataFrame) -> Figure:
             or "real"), value, low, high
     """
     panels = list(dict.fromkeys(zip(recall["retriever"], recall["level"], strict=True)))
-    fig, axes = new_figure("wide", 2.7, ncols=len(panels), sharey=True, sharex=True)
+    fig, axes = new_figure("wide", 3.4, ncols=len(panels), sharey=True, sharex=True)
     groups = [g for g in SHORT if g in set(recall["group"])]
     with style():
         for ax, (retriever, level) in zip(axes, panels, strict=True):
-            rows = recall[(recall["retriever"] == retriever) & (recall["level"] == level)]
+            rows = recall[
+                (recall["retriever"] == retriever) & (recall["level"] == level)
+            ]
             _grouped_dots(ax, rows, groups, horizontal=True)
             name = LOOKS[retriever].label
             ax.set_title(f"{name}, {'round' if level == 'turn' else level}")
@@ -142,7 +147,7 @@ def recall_by_type(recall: pd.DataFrame) -> Figure:
         axes[0].set_ylim(len(groups) - 0.5, -0.5)
         fig.supxlabel("share of questions with all evidence among the first 5", size=8)
         handles, labels = axes[0].get_legend_handles_labels()
-        fig.legend(handles, labels, loc="outside upper right", ncols=2, frameon=False)
+        fig.legend(handles, labels, loc="outside upper right", ncols=2)
     return fig
 
 
@@ -190,6 +195,8 @@ def vocabulary_growth(growth: pd.DataFrame) -> Figure:
 
     growth  columns dataset, words (read), value (distinct words)
     """
+    from matplotlib.ticker import NullFormatter
+
     fig, ax = new_figure("column", 2.2)
     with style():
         for name, rows in growth.groupby("dataset", sort=False):
@@ -198,7 +205,13 @@ def vocabulary_growth(growth: pd.DataFrame) -> Figure:
                     color=look.colour, label=look.label)  # fmt: skip
         ax.set_xscale("log")
         ax.set_yscale("log")
+        ax.set_xticks(sorted(set(growth["words"])))
+        ticks = [2_000, 5_000, 10_000, 20_000, 40_000]
+        ax.set_yticks([t for t in ticks if t <= 1.3 * growth["value"].max()])
+        for axis in (ax.xaxis, ax.yaxis):
+            axis.set_major_formatter(lambda x, _: f"{x:,.0f}")
+            axis.set_minor_formatter(NullFormatter())
         ax.set_xlabel("words read")
         ax.set_ylabel("distinct words")
-        ax.legend(frameon=False)
+        ax.legend()
     return fig

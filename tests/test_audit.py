@@ -75,7 +75,9 @@ def test_each_check_can_fail(tmp_path, check):
 def test_chats_are_checked_too(tmp_path):
     path = tmp_path / "chats.json"
     chat = {"session_id": "open_1", "source": "open-chat", "topic": "x"}
-    path.write_text(json.dumps([chat | {"session": ["Hi there", " ".join(["Certainly."] * 9)]}]))
+    path.write_text(
+        json.dumps([chat | {"session": ["Hi there", " ".join(["Certainly."] * 9)]}])
+    )
     (finding,) = audit.run_checks(items.load_chats(path))
     assert (finding.item, finding.check) == ("open_1", "no meta-talk")
 
@@ -128,7 +130,7 @@ def test_the_panel_shows_and_decides(tmp_path):
     path = tmp_path / "decisions.csv"
     questions = load(tmp_path, raw(), raw(question_id="t_ms_02", question="<b>?"))
     box = panel.review_panel(questions, path)
-    choose, shown, reason, buttons, said = box.children
+    _, shown, reason, buttons, said = box.children
     assert "user, evidence" in shown.value and "found: nothing" in shown.value
     accept, edit, _ = buttons.children
     edit.click()

@@ -137,7 +137,7 @@ def test_official_repeats_and_runs_past_the_question():
     pool = [Filler(f"f{i}", SOURCES[i % 3]) for i in range(6)]
     evidence = [Placed("answer_1", ASKED - timedelta(days=1))]
     recipe = Recipe(n_sessions=400, compat="official")
-    with pytest.raises(ValueError, match="no .* session is left"):
+    with pytest.raises(ValueError, match=r"no .* session is left"):
         build(evidence, "multi-session", pool, Recipe(n_sessions=400), 1)
     history = build(evidence, "multi-session", pool, recipe, 1)
     assert len({p.session_id for p in history}) == 7 and len(history) == 400
@@ -168,7 +168,7 @@ def test_bad_recipes_are_refused(settings_, said):
 
 def test_what_cannot_be_made_is_refused_with_the_numbers():
     evidence = [Placed(f"answer_{i}", ASKED - timedelta(days=9 - i)) for i in range(3)]
-    with pytest.raises(ValueError, match="history of 2 sessions.* has 3 evidence"):
+    with pytest.raises(ValueError, match=r"history of 2 sessions.* has 3 evidence"):
         build(evidence, "multi-session", [], Recipe(n_sessions=2), 1)
     half = [evidence[0], Placed("answer_9", None)]
     with pytest.raises(ValueError, match="some sessions are dated"):

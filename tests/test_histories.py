@@ -83,7 +83,7 @@ def test_clashes_may_be_kept_and_the_oracle_has_no_filler(file, tmp_path):
     mix = {"simulated": 1.0}
     recipe = Recipe(n_sessions=18, mix=mix)
     build_history(file, kept, recipe, 1, keep_clashes=True)
-    with pytest.raises(ValueError, match="q0: a history of 18 sessions.*15 were used"):
+    with pytest.raises(ValueError, match=r"q0: a history of 18 sessions.*15 were used"):
         build_history(file, tmp_path / "no.json", recipe, 1)
     assert not (tmp_path / "no.json").exists()
     oracle = tmp_path / "oracle.json"

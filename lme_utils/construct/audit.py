@@ -240,7 +240,10 @@ def write_decision(path: Path, question: Question, decision: str, reason: str) -
             "reason": reason.strip(),
         }
     }
-    with written_aside(path) as aside, aside.open("w", encoding="utf-8", newline="") as file:
+    with (
+        written_aside(path) as aside,
+        aside.open("w", encoding="utf-8", newline="") as file,
+    ):
         writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
         writer.writeheader()
         writer.writerows(decisions[name] for name in sorted(decisions))

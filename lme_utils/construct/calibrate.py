@@ -109,9 +109,7 @@ def shape_rows(
         for role in ("user", "assistant"):
             counts = count_tokens([t.content for t in turns if t.role == role], model)
             rows.append(_median_row(f"tokens per {role} turn", name, counts, rng))
-        rounds = [
-            sum(turn.role == "user" for turn in e.session.turns) for e in entries
-        ]
+        rounds = [sum(turn.role == "user" for turn in e.session.turns) for e in entries]
         rows.append(_median_row("rounds per session", name, rounds, rng))
     return rows
 

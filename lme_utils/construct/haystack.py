@@ -23,7 +23,9 @@ from ..schema import Compat
 MIX = {"simulated": 0.5, "assistant-chat": 0.25, "open-chat": 0.25}  # paper, A.2
 ORDERED = ("knowledge-update", "temporal-reasoning")
 DAYS_BEFORE = 30  # fillers may be this much older than the first evidence
-WINDOW_DAYS = 10  # undated evidence lies in the days before the question, as in the paper
+WINDOW_DAYS = (
+    10  # undated evidence lies in the days before the question, as in the paper
+)
 WAKING = range(7 * 60, 23 * 60)  # minutes of the day at which people chat
 
 

@@ -20,7 +20,7 @@ from typing import Any, BinaryIO
 from ..files import written_aside
 from ..formats import open_data, parse_date, read_raw, to_instance
 from ..llm import count_tokens
-from ..schema import Entry, Instance, format_date
+from ..schema import Entry, format_date
 from .haystack import Filler, Placed, Recipe, eligible, place
 
 BARE = re.compile(r"^(?:answer|noans)_")

@@ -17,6 +17,7 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -107,7 +108,7 @@ class Question(_Item):
     @model_validator(mode="after")
     def _dates_ascend(self) -> Question:
         dates = [entry.date for entry in self.evidence] + [self.question_date]
-        if any(a >= b for a, b in zip(dates, dates[1:], strict=False)):
+        if any(a >= b for a, b in pairwise(dates)):
             raise ValueError("dates: wanted evidence in order, then the question")
         for i, entry in enumerate(self.evidence):
             if not all(0 <= turn < len(entry.session) for turn in entry.turns):

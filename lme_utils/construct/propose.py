@@ -70,9 +70,7 @@ def propose_questions(
     A line has question_id, question_type, question, answer, statements (each with text
     and date), attribute and background; a twin also `twin_of`.
     """
-    kinds = tomllib.loads(
-        (PROMPTS / "propose_kinds.toml").read_text(encoding="utf-8")
-    )
+    kinds = tomllib.loads((PROMPTS / "propose_kinds.toml").read_text(encoding="utf-8"))
     found = list(read_lines(backgrounds))
     lines = []
     for kind in types:
@@ -173,9 +171,7 @@ class _Chat:
             )
         name = "chat_user_fact" if number == self.round else "chat_user_plain"
         now = read_prompt(name).format(statement=self.statement["statement"])
-        system = read_prompt("chat_user").format(
-            topic=self.question["topic"], now=now
-        )
+        system = read_prompt("chat_user").format(topic=self.question["topic"], now=now)
         start = {"role": "user", "content": "How can I help?"}
         roles = ("assistant", "user")  # the user's role speaks as the model does
         said = [
@@ -192,7 +188,9 @@ class _Chat:
         self.texts.append(text)
 
     def line(self) -> Line:
-        texts = self.texts[: len(self.texts) // 2 * 2]  # the assistant has the last word
+        texts = self.texts[
+            : len(self.texts) // 2 * 2
+        ]  # the assistant has the last word
         turn = 2 * self.round
         outcome = _outcome(self.replies)
         if turn >= len(texts):
