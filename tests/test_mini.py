@@ -50,7 +50,9 @@ def test_each_kind_in_a_declared_split(s, side):
     kinds = Counter(item.kind for item in s)
     assert set(kinds) == set(KINDS) and min(kinds.values()) >= 9
     by_kind = Counter((i.kind, side[i.question_id]["split"]) for i in s)
-    assert set(by_kind) == {(kind, split) for kind in KINDS for split in ("dev", "test")}
+    assert set(by_kind) == {
+        (kind, split) for kind in KINDS for split in ("dev", "test")
+    }
     for known in side.values():
         if original := known.get("twin_of"):
             assert known["split"] == side[original]["split"]

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 HISTORY = 16  # sessions; real histories are cut to it by dropping fillers
 K = 5
+PER_TYPE = 20  # questions of a type whose retrieval is measured, drawn once
 SHINGLE = 3  # words in a row that make an element of a session's set
 NEAR = 0.5  # Jaccard similarity from which two sessions count as near-duplicates
 VOCABULARY_AT = (10_000, 30_000, 100_000, 300_000)  # words read
@@ -55,20 +56,20 @@ def measure(
     """Every measurement of one data set, a row each with a 95% interval.
 
     instances  questions with histories of at least `HISTORY` sessions, or as they are
-    scored     ids of the questions whose retrieval is measured (None: all); those
-               without an answer are always left out
+    scored     ids of the questions whose retrieval may be measured (None: all); of each
+               type `PER_TYPE` are drawn, those without an answer are always left out
     returns    columns measure, group, value, low, high, n
 
     Medians have bootstrap intervals over sessions, shares Wilson's.
     """
     import pandas as pd
 
-    cut = [cut_history(i, HISTORY, seed) for i in instances]
-    wanted = [
+    answerable = [
         i
-        for i in cut
+        for i in instances
         if not i.is_abstention and (scored is None or i.question_id in scored)
     ]
+    wanted = [cut_history(i, HISTORY, seed) for i in draw_by_type(answerable, seed)]
     rows = [
         *shape_rows(instances, model, np.random.default_rng(seed)),
         *evidence_rows(instances),
@@ -77,6 +78,19 @@ def measure(
         *recall_rows(wanted, model),
     ]
     return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def draw_by_type(instances: Sequence[Instance], seed: int = SEED) -> list[Instance]:
+    """Up to `PER_TYPE` questions of each type, so that every type weighs the same."""
+    rng = random.Random(seed)
+    by_type: dict[str, list[Instance]] = {}
+    for instance in instances:
+        by_type.setdefault(instance.question_type, []).append(instance)
+    return [
+        instance
+        for _, group in sorted(by_type.items())
+        for instance in rng.sample(group, min(PER_TYPE, len(group)))
+    ]
 
 
 def cut_history(instance: Instance, n_sessions: int, seed: int = SEED) -> Instance:
