@@ -55,7 +55,7 @@ def write_backgrounds(
         | _outcome([reply])
         for a, reply in zip(attributes, ask(prompts), strict=True)
     ]
-    return _write(out, lines)
+    return write_lines(out, lines)
 
 
 def propose_questions(
@@ -98,7 +98,7 @@ def propose_questions(
             | _outcome([reply])
             for line, reply in zip(found, replies, strict=True)
         ]
-    return _write(out, lines + _twins(lines, ask))
+    return write_lines(out, lines + _twins(lines, ask))
 
 
 def _twins(lines: Sequence[Line], ask: Ask) -> list[Line]:
@@ -150,7 +150,7 @@ def write_sessions(
             prompts = [(chat.prompt(side, number), MAX_TOKENS[side]) for chat in going]
             for chat, reply in zip(going, ask(prompts) if prompts else (), strict=True):
                 chat.take(reply)
-    return _write(out, [chat.line() for chat in chats])
+    return write_lines(out, [chat.line() for chat in chats])
 
 
 class _Chat:
@@ -253,7 +253,8 @@ def _message(text: str) -> tuple[dict[str, str], ...]:
     return ({"role": "user", "content": text},)
 
 
-def _write(path: Path, lines: Sequence[Line]) -> list[Line]:
+def write_lines(path: Path, lines: Sequence[Line]) -> list[Line]:
+    """Write a JSON line each: the whole file, or none. Returns the lines."""
     with written_aside(path) as aside, open(aside, "w", encoding="utf-8") as file:
         for line in lines:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
