@@ -144,8 +144,8 @@ def test_the_pool_is_large_and_m_like_histories_can_be_made(questions, pool):
     for filler in pool.fillers:
         assert source_of(filler.session_id) == filler.source
     for question in questions:
-        history = mini.history_of(question, pool, Recipe(n_sessions=400))
-        assert len({p.session_id for p in history}) == 400
+        history = mini.history_of(question, pool, Recipe(n_sessions=500))
+        assert len({p.session_id for p in history}) == 500
 
 
 def test_shape_is_as_stated(s):
