@@ -52,7 +52,7 @@ def test_each_kind_in_a_declared_split(s, side):
     for kind in KINDS:
         n_dev = 5 if kind in ("single-session-preference", "abstention") else 6
         assert by_kind[kind, "dev"] == n_dev and by_kind[kind, "test"] == 20 - n_dev
-    assert Counter(known["split"] for known in side.values()) == {"dev": 40, "test": 100}
+    assert Counter(k["split"] for k in side.values()) == {"dev": 40, "test": 100}
     for known in side.values():
         if original := known.get("twin_of"):
             assert known["split"] == side[original]["split"]
