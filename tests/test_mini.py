@@ -162,3 +162,21 @@ def test_shape_is_as_stated(s):
     medians = {role: counts[len(counts) // 2] for role, counts in tokens.items()}
     assert 20 <= medians["user"] <= 50 and 60 <= medians["assistant"] <= 120
     assert all(1 <= len(session.turns) / 2 <= 10 for session in sessions)
+
+
+def test_the_data_card_counts_what_is_there(questions, pool):
+    card = " ".join((MINI / "README.md").read_text(encoding="utf-8").split())
+    sources = Counter(filler.source for filler in pool.fillers)
+    n_evidence = sum(len(q.evidence) for q in questions if not q.twin_of)
+    n_other = len(pool.fillers) - n_evidence
+    decisions = pd.read_csv(MINI / "audit.csv")["decision"].value_counts()
+    for words in (
+        f"{len(questions)} questions",
+        f"{n_evidence} evidence sessions and {n_other} other sessions",
+        f"The {len(pool.fillers)} sessions: {sources['simulated']} of simulated users "
+        f"(the evidence and {sources['simulated'] - n_evidence} others), "
+        f"{sources['assistant-chat']} assistant logs, "
+        f"{sources['open-chat']} of general talk",
+        f"{decisions['edit']} of the {len(questions)} were mended",
+    ):
+        assert words in card, words

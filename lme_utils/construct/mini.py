@@ -25,7 +25,7 @@ from .haystack import Filler, Placed, Recipe, eligible, place
 from .histories import dumps, history_rng, official_line, write_instances
 from .items import SOURCES, Chat, Question, load_chats, load_questions, turns
 
-S_TOKENS = 9_000  # turns as JSON, 4 bytes each; about 19 sessions
+S_TOKENS = 9_000  # turns as JSON, 4 bytes each; about 16 sessions
 DEV_NUMBERS = (1, 4, 7, 10, 13, 16)  # of each kind; two kinds have only five
 
 
