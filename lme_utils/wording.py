@@ -21,8 +21,8 @@ _MONTHS = (
     "january february march april may june july august september october november "
     "december"
 ).split()
-_MONTH = {name[:n]: i for i, name in enumerate(_MONTHS, 1) for n in (3, len(name))}
-_MONTH["sept"] = 9
+MONTH = {name[:n]: i for i, name in enumerate(_MONTHS, 1) for n in (3, len(name))}
+MONTH["sept"] = 9
 _STOP = frozenset(
     "a an the of to in on at for with and or by from as is was were be been are am it "
     "its this that these those i you he she they we my your his her their our me us "
@@ -223,11 +223,11 @@ def dates(text: str) -> Iterator[tuple[int, int, int | None]]:
     """(month, day, year or None) of each date in a normalised text."""
     for m in re.finditer(r"\b(\d{4})[/-](\d{1,2})[/-](\d{1,2})\b", text):
         yield int(m[2]), int(m[3]), int(m[1])
-    names = "|".join(sorted(_MONTH, key=len, reverse=True))
+    names = "|".join(sorted(MONTH, key=len, reverse=True))
     day, year = r"(\d{1,2})(?:st|nd|rd|th)?\b", r"(?:,? (\d{4}))?"
     for m in re.finditer(rf"\b({names})\.? {day}{year}", text):
-        yield _MONTH[m[1]], int(m[2]), int(m[3]) if m[3] else None
+        yield MONTH[m[1]], int(m[2]), int(m[3]) if m[3] else None
     for m in re.finditer(rf"\b{day} (?:of )?({names})\b{year}", text):
-        yield _MONTH[m[2]], int(m[1]), int(m[3]) if m[3] else None
+        yield MONTH[m[2]], int(m[1]), int(m[3]) if m[3] else None
     for m in re.finditer(r"(?<![\d/])(\d{1,2})/(\d{1,2})(?:/(\d{4}))?\b", text):
         yield int(m[1]), int(m[2]), int(m[3]) if m[3] else None
