@@ -87,7 +87,7 @@ def answer(args: argparse.Namespace) -> None:
         k=args.k,
         budget_tokens=args.budget_tokens,
     )
-    jobs = study.make_jobs([config], instances, profile, logged)
+    jobs = study.make_jobs([config], instances, profile, logged=logged)
     with study.Models(profile) as models:
         answers = study.answer(jobs, reader, models)
     exchange.write_jsonl(

@@ -82,6 +82,7 @@ class Profile(_Frozen):
     data: DataFiles
     embedder: str = "all-MiniLM-L6-v2"
     reading: Reading
+    extractor: str = ""  # a name from [endpoints]: notes at writing time, date ranges
     judge: str = "offline"  # "offline", or a name from [endpoints]
     budget_usd: float | None = None  # a run stops before it spends more
     endpoints: dict[str, Endpoint] = Field(default_factory=dict)

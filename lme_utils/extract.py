@@ -8,6 +8,7 @@ histories hold them; what fails is an empty note with its reason.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -16,7 +17,7 @@ from typing import Any, Literal
 from .config import read_prompt
 from .index import Expansions, bare_id, turns_text
 from .request import Reply
-from .schema import Record, Status, Turn
+from .schema import Record, Status
 
 Ask = Callable[..., list[Reply]]
 Kind = Literal["summary", "keyphrase", "fact", "event"]
@@ -29,6 +30,7 @@ PROMPTS = {
     "fact": "extract_facts",
     "event": "extract_events",
 }
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 _TEXT = {"type": "string", "minLength": 1}
 
 
@@ -100,6 +102,7 @@ def shown_text(record: Record, kind: Kind, sides: Sides = "user") -> str:
     sides   "user": the user's turns alone (paper §5.3); "both": the replies too
     returns "" where there is nothing to show
 
+    >>> from lme_utils.schema import Turn
     >>> turns = (Turn("user", "I have a cat."), Turn("assistant", "Nice."))
     >>> record = Record("a_1", "", turns, datetime(2023, 5, 20), (0, 0), False)
     >>> shown_text(record, "event")
@@ -147,23 +150,29 @@ def extract(
 
 
 def expansions(
-    records: Iterable[Record], notes: Notes, kind: Kind, sides: Sides = "user"
+    records: Iterable[Record],
+    notes: Notes,
+    kind: Kind,
+    split: bool = False,
+    sides: Sides = "user",
 ) -> Expansions:
-    """The notes in the form that `index.build_records` takes: by id without label.
+    """The notes in the form that `index.expand` takes: by id without label.
 
-    One text for a summary or keyphrases, a list for facts and events. An item whose
-    note failed, or that had nothing to show, is left out.
+    split    a summary's sentences and the single keyphrases as a list, to be searched
+             apart; else each is one text
+    returns  one text for a summary or keyphrases, a list for facts and events. An item
+             whose note failed, or that had nothing to show, is left out
     """
     found: dict[str, str | list[str]] = {}
     for record in records:
         note = notes.get(shown_text(record, kind, sides))
         if note is None or note.status != "ok":
             continue
-        name = bare_id(record.id)
-        if kind in SCHEMAS:
-            found[name] = list(note.texts)
-        else:
-            found[name] = "; ".join(note.texts)
+        texts = list(note.texts)
+        if kind == "summary" and split:
+            texts = [s for text in texts for s in _SENTENCE_END.split(text)]
+        listed = split or kind in SCHEMAS
+        found[bare_id(record.id)] = texts if listed else "; ".join(texts)
     return found
 
 

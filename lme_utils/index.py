@@ -22,7 +22,7 @@ they differ:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import Literal
@@ -30,7 +30,9 @@ from typing import Literal
 from .schema import Compat, Entry, Granularity, Instance, Record, Session, Turn
 
 Join = Literal["merge", "replace", "separate"]
+Quirk = Literal["delete", "skip", "promote"]
 Expansions = Mapping[str, str | list[str]]
+OFFICIAL_QUIRKS: frozenset[Quirk] = frozenset({"delete", "skip", "promote"})
 
 
 def build_records(
@@ -39,27 +41,67 @@ def build_records(
     compat: Compat = "fixed",
     expansions: Expansions | None = None,
     join: Join = "merge",
+    split: bool = False,
 ) -> tuple[Record, ...]:
     """The index of one history, in the history's order.
 
     granularity  "session": one record a session. "turn": one record a user turn, read
                  together with the reply (the paper's round).
-    expansions   text to find an item by, under its id without `answer_` or `noans_`:
-                 one text (summary, keyphrases) or a list of texts (facts)
-    join         merge: before the key; replace: instead of it; separate: records of
-                 their own with the same value
+    expansions, join, split   as for `expand`, which follows where they are given
 
     Paper §4 (CP1, CP2), §5.3, appendix D.
     """
-    records = [
+    records = tuple(
         record
         for place, entry in enumerate(instance.history)
         for record in _records_of(instance, place, entry, granularity, compat)
-    ]
+    )
     if expansions is None:
-        return tuple(records)
-    expand = _expand_official if compat == "official" else _expand_fixed
-    return tuple(expand(records, expansions, join))
+        return records
+    quirks = OFFICIAL_QUIRKS if compat == "official" else frozenset()
+    return expand(records, expansions, join, split, quirks)
+
+
+def expand(
+    records: Sequence[Record],
+    expansions: Expansions,
+    join: Join = "merge",
+    split: bool = False,
+    quirks: Collection[Quirk] = (),
+) -> tuple[Record, ...]:
+    """Change the keys of an index by what was noted about its items (paper §5.3, D).
+
+    expansions  text to find an item by, under its id without `answer_` or `noans_`:
+                one text (summary, keyphrases) or a list of texts (facts)
+    join        merge: before the key; replace: instead of it; separate: records of
+                their own with the same value, after all others
+    split       each text of a list makes a record of its own, instead of one for all
+    quirks      what the authors' code does beyond that, by name:
+                delete   an item with an empty list leaves the index (merge, replace)
+                skip     an item renamed `noans` is never expanded (merge, replace)
+                promote  separate records of an item renamed `noans` become evidence
+
+    Without quirks an item with nothing to expand by keeps its own text.
+    """
+    expanded, extra = [], []
+    for record in records:
+        if "skip" in quirks and join != "separate" and "noans" in record.id:
+            expanded.append(record)
+            continue
+        texts = _texts(expansions.get(bare_id(record.id)), split)
+        if "delete" not in quirks:
+            texts = [text.strip() for text in texts if text.strip()]
+        if join == "separate":
+            expanded.append(record)
+            if "promote" in quirks:
+                name = record.id.replace("noans", "answer")
+                record = replace(record, id=name, gold="answer" in name)
+        elif not texts and "delete" not in quirks:
+            expanded.append(record)
+        keys = [f"{text} {record.key}" if join == "merge" else text for text in texts]
+        found = extra if join == "separate" else expanded
+        found += [replace(record, key=key) for key in keys]
+    return tuple(expanded + extra)
 
 
 def bare_id(record_id: str) -> str:
@@ -137,52 +179,11 @@ def _official_label(name: str, labelled: bool) -> tuple[str, bool]:
     return name, "answer" in name
 
 
-def _texts(found: str | list[str] | None) -> list[str]:
-    """The expansion as the texts that stand for an item: one, or none."""
+def _texts(found: str | list[str] | None, split: bool) -> list[str]:
+    """The expansion as the texts that stand for an item; what is missing is empty."""
     if isinstance(found, list):
-        return [" ".join(found)] if found else []
+        return list(found) if split or not found else [" ".join(found)]
     return [found or ""]
-
-
-def _expand_official(
-    records: list[Record], expansions: Expansions, join: Join
-) -> list[Record]:
-    if join == "separate":
-        extra = []
-        for record in records:
-            name = record.id.replace("noans", "answer")
-            extra += [
-                replace(record, id=name, key=text, gold="answer" in name)
-                for text in _texts(expansions.get(bare_id(name)))
-            ]
-        return records + extra
-    expanded = []
-    for record in records:
-        if "noans" in record.id:
-            expanded.append(record)
-            continue
-        for text in _texts(expansions.get(bare_id(record.id))):
-            key = f"{text} {record.key}" if join == "merge" else text
-            expanded.append(replace(record, key=key))
-    return expanded
-
-
-def _expand_fixed(
-    records: list[Record], expansions: Expansions, join: Join
-) -> list[Record]:
-    expanded, extra = [], []
-    for record in records:
-        text = " ".join(_texts(expansions.get(bare_id(record.id)))).strip()
-        if not text:
-            expanded.append(record)
-        elif join == "merge":
-            expanded.append(replace(record, key=f"{text} {record.key}"))
-        elif join == "replace":
-            expanded.append(replace(record, key=text))
-        else:
-            expanded.append(record)
-            extra.append(replace(record, key=text))
-    return expanded + extra
 
 
 def turns_text(turns: tuple[Turn, ...]) -> str:

@@ -1,13 +1,15 @@
 """Ranking the records of a history for its question (paper §4, S; §5.1, E.2).
 
-The query is the question's text alone. Three retrievers: `bm25`, `dense` (cosine of
-sentence embeddings) and `oracle` (evidence first, the ceiling). Scoring is exact: every
-record of the history is scored.
+The query is the question's text alone. The retrievers: `bm25` over what stands between
+single spaces, as the authors have it; `bm25-words` over lower-cased words without
+punctuation; `dense` (dot product of sentence embeddings); `oracle` (evidence first).
+Scoring is exact: every record of the history is scored.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
@@ -18,7 +20,9 @@ import numpy as np
 
 from .schema import Compat, Instance, Ranking, Record
 
-Retriever = Literal["bm25", "dense", "oracle"]
+Retriever = Literal["bm25", "bm25-words", "dense", "oracle"]
+RRF_K = 60  # reciprocal-rank fusion, Cormack, Clarke and Büttcher 2009
+_WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
 
 
 def rank(
@@ -31,8 +35,9 @@ def rank(
     """The records, best first.
 
     records  from `index.build_records`, at least one
-    compat   how equal scores are ordered: fixed keeps the history's order, official
-             does what the authors' reversed, unstable argsort does
+    compat   how equal scores are ordered, and items with several records: fixed keeps
+             the history's order and of each item the best record; official does what
+             the authors' reversed, unstable argsort does, and keeps all records
     model    the embedder of `dense`
 
     Raises ValueError for an empty index or an unknown retriever.
@@ -40,18 +45,23 @@ def rank(
     if not records:
         raise ValueError(f"{instance.question_id}: no records to rank")
     keys = [record.key for record in records]
-    if retriever == "bm25":
-        scores = bm25_scores(instance.question, keys)
+    if retriever in ("bm25", "bm25-words"):
+        scores = bm25_scores(instance.question, keys, retriever == "bm25-words")
     elif retriever == "dense":
         scores = dense_scores(instance.question, keys, model)
     elif retriever == "oracle":
         scores = np.array([float(record.gold) for record in records])
     else:
-        raise ValueError(f"retriever: got {retriever!r}, wanted bm25, dense or oracle")
+        raise ValueError(
+            f"retriever: got {retriever!r}, wanted bm25, bm25-words, dense or oracle"
+        )
     if compat == "official" and retriever != "oracle":
         order = _argsort_official(scores)
     else:
         order = np.argsort(-scores, kind="stable")
+    if compat != "official":
+        best = {records[i].position: i for i in reversed(order)}
+        order = [i for i in order if best[records[i].position] == i]
     return Ranking(
         instance.question_id,
         tuple(records[i] for i in order),
@@ -59,10 +69,43 @@ def rank(
     )
 
 
-def bm25_scores(query: str, keys: Sequence[str]) -> np.ndarray:
-    """BM25 (Okapi) of each key, over words split at single spaces.
+def fuse(rankings: Sequence[Ranking], how: Literal["best", "rrf"] = "best") -> Ranking:
+    """One ranking out of several of the same history (paper E.3, rank merging).
+
+    rankings  each item at most once in each; an item may be missing from some
+    how       best: by its best rank in any, equal ones in the order of the rankings;
+              rrf: by the sum of 1 / (60 + rank), reciprocal-rank fusion
+    returns   every item once; its score is 1 / best rank, or that sum
+
+    >>> from datetime import datetime
+    >>> a, b = (Record(n, "", (), datetime(2023, 1, 1), (i, -1), False)
+    ...         for i, n in enumerate("ab"))
+    >>> one, two = Ranking("q", (a, b), (2.0, 1.0)), Ranking("q", (b,), (0.3,))
+    >>> [record.id for record in fuse([one, two]).records]
+    ['a', 'b']
+    >>> [record.id for record in fuse([one, two], "rrf").records]
+    ['b', 'a']
+    """
+    records: dict[tuple[int, int], Record] = {}
+    scores: dict[tuple[int, int], float] = {}
+    for ranking in rankings:
+        for i, record in enumerate(ranking.records, 1):
+            here = records.setdefault(record.position, record).position
+            old = scores.get(here, 0.0)
+            scores[here] = max(old, 1 / i) if how == "best" else old + 1 / (RRF_K + i)
+    order = sorted(records, key=lambda position: -scores[position])
+    return Ranking(
+        rankings[0].question_id,
+        tuple(records[position] for position in order),
+        tuple(scores[position] for position in order),
+    )
+
+
+def bm25_scores(query: str, keys: Sequence[str], words: bool = False) -> np.ndarray:
+    """BM25 (Okapi) of each key, over what stands between single spaces.
 
     keys     the corpus: statistics are taken from it alone
+    words    split into lower-cased words without punctuation instead
     returns  float64 of shape (len(keys),)
 
     Equal to `rank_bm25.BM25Okapi` with its defaults (k1 1.5, b 0.75, negative weights
@@ -70,7 +113,7 @@ def bm25_scores(query: str, keys: Sequence[str]) -> np.ndarray:
     counted once, whatever the number of histories that hold it.
     """
     k1, b, epsilon = 1.5, 0.75, 0.25
-    counts = [_count_words(key) for key in keys]
+    counts = [_count_words(key, words) for key in keys]
     n = len(keys)
     n_words = np.array([sum(count.values()) for count in counts], dtype=float)
     document_frequency = Counter(chain.from_iterable(counts))
@@ -84,7 +127,7 @@ def bm25_scores(query: str, keys: Sequence[str]) -> np.ndarray:
     ) / len(document_frequency)
     norm = k1 * (1 - b + b * n_words / n_words.mean())
     scores = np.zeros(n)
-    for word in query.split(" "):
+    for word in _split(query, words):
         if word not in document_frequency:
             continue
         idf = weight(document_frequency[word])
@@ -96,7 +139,7 @@ def bm25_scores(query: str, keys: Sequence[str]) -> np.ndarray:
 
 
 def dense_scores(query: str, keys: Sequence[str], model: str) -> np.ndarray:
-    """Cosine of the embeddings of query and keys: float64, shape (len(keys),)."""
+    """Dot product of the embeddings of query and keys: float64, shape (len(keys),)."""
     from .embed import embed
 
     vectors = embed([query, *keys], model)
@@ -151,6 +194,10 @@ def _argsort_official(scores: np.ndarray) -> np.ndarray:
     return np.argsort(ranks)[::-1]
 
 
+def _split(text: str, words: bool) -> list[str]:
+    return _WORD.findall(text.lower()) if words else text.split(" ")
+
+
 @cache
-def _count_words(text: str) -> Counter[str]:
-    return Counter(text.split(" "))
+def _count_words(text: str, words: bool) -> Counter[str]:
+    return Counter(_split(text, words))

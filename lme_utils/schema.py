@@ -28,6 +28,10 @@ Granularity = Literal["session", "turn"]
 Layout = Literal["json", "nl"]
 Method = Literal["direct", "con", "con-separate"]
 Status = Literal["ok", "failed", "not run"]
+Merging = Literal["key", "best", "rrf"]
+Query = Literal["question", "rules", "model"]
+Times = Literal["session", "text", "events"]
+Out = Literal["end", "drop", "soft", "fall back"]
 
 DATE_FORMAT = "%Y/%m/%d (%a) %H:%M"
 
@@ -134,17 +138,37 @@ class Ranking:
 class Config:
     """One configuration: the four control points of the paper (§4) and who reads.
 
-    CP1 value: `granularity`. CP2 key: `key`. CP3 query: `query`. CP4 reading: `layout`,
-    `method`, and the budget: the first `k` items, or as many whole items as fit
-    `budget_tokens` of the reader's tokens (None: no limit). The retriever "log" takes
-    the rankings of a file.
+    CP1 value: `granularity`.
+
+    CP2 key: `retriever` is one of `retrieve.rank` (its "dense" means the profile's
+    embedder), the name of another embedder, or "log" (the rankings of a file). `key` is
+    "V" (the text itself), a kind of note ("summary", "keyphrase", "fact"), or both
+    ("V+fact"); `merging` says how both become one ranking: "key" puts the note before
+    the text, "best" and "rrf" rank them apart (`retrieve.fuse`). `split` searches each
+    sentence, phrase or fact of a note by itself.
+
+    CP3 query: "question", or with a range of dates found by "rules" or by a "model";
+    `times` says what dates a session: its own date, dates that rules find in the
+    user's text, or the events that a model noted; `out` what becomes of sessions
+    outside the range (`timeline.prune`).
+
+    CP4 reading: `layout`, `method`, and the budget: the first `k` items, or as many
+    whole items as fit `budget_tokens` of the reader's tokens (None: no limit).
+
+    reader  an endpoint of the profile; "" where only retrieval is asked for
+    compat  how keys, time and scores are made, see `index`
     """
 
-    reader: str
-    retriever: Literal["oracle", "bm25", "dense", "log"] = "oracle"
+    reader: str = ""
+    retriever: str = "oracle"
     granularity: Granularity = "session"
     key: str = "V"
-    query: str = "question"
+    merging: Merging = "key"
+    split: bool = False
+    query: Query = "question"
+    times: Times = "events"
+    out: Out = "end"
+    compat: Compat = "fixed"
     layout: Layout = "json"
     method: Method = "con"
     k: int | None = None

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 from . import judge, llm
 from .config import Profile
 from .files import written_aside
-from .index import build_records
+from .finding import FIELDS, Memory, find, remember
 from .models import Models
 from .read import answer_messages, choose_records, note_messages
-from .retrieve import rank
 from .schema import Answer, Config, Instance, Ranking, Record, Verdict
 
 if TYPE_CHECKING:
@@ -55,8 +54,10 @@ def run(
     (`n_records`) and did not fit (`n_left_out`), and the keys of the calls made.
     Raises `llm.StopRun`, its `table` holding all rows, where going on made no sense.
     """
-    jobs = make_jobs(configs, list(instances), profile)
+    instances = list(instances)
     with Models(profile, store) as models:
+        memory = remember(configs, instances, models)
+        jobs = make_jobs(configs, instances, profile, memory)
         answers: dict[Job, tuple[Answer, tuple[str, ...]]] = {}
         for reader in dict.fromkeys(config.reader for config in configs):
             chosen = [job for job in jobs if job.config.reader == reader]
@@ -79,22 +80,24 @@ def make_jobs(
     configs: Sequence[Config],
     instances: Sequence[Instance],
     profile: Profile,
+    memory: Memory | None = None,
     logged: Mapping[str, Ranking] | None = None,
 ) -> list[Job]:
     """Retrieve for every configuration and question.
 
+    memory  what models noted, for configurations with such keys or ranges
     logged  rankings by question id, for configurations whose retriever is "log"
     """
-    rankings: dict[tuple[str, str, str], Ranking] = {}
+    rankings: dict[tuple, Ranking] = {}
     jobs = []
     for config in configs:
         for instance in instances:
-            key = (config.retriever, config.granularity, instance.question_id)
+            key = (*(getattr(config, name) for name in FIELDS), instance.question_id)
             if key not in rankings:
                 rankings[key] = (
                     logged[instance.question_id]
                     if config.retriever == "log"
-                    else _ranking(instance, config, profile)
+                    else _ranking(instance, config, profile, memory)
                 )
             ranking = rankings[key]
             chosen, n_left_out = choose_records(
@@ -104,9 +107,10 @@ def make_jobs(
     return jobs
 
 
-def _ranking(instance: Instance, config: Config, profile: Profile) -> Ranking:
-    records = build_records(instance, config.granularity)
-    ranking = rank(instance, records, config.retriever, model=profile.embedder)
+def _ranking(
+    instance: Instance, config: Config, profile: Profile, memory: Memory | None
+) -> Ranking:
+    ranking = find(config, instance, profile, memory)
     return only_evidence(ranking) if config.retriever == "oracle" else ranking
 
 

@@ -12,8 +12,8 @@ from toy import question
 
 from lme_utils import data, metrics
 from lme_utils.formats import to_instance
-from lme_utils.index import build_records
-from lme_utils.retrieve import _argsort_official, bm25_scores, rank
+from lme_utils.index import build_records, expand
+from lme_utils.retrieve import _argsort_official, bm25_scores, fuse, rank
 from lme_utils.schema import Ranking
 
 
@@ -145,6 +145,180 @@ def test_separate_expansions_become_gold_only_officially():
     ]
 
 
+SESSION_FACTS = {"aa_1": ["mugs", "dishes"], "f1": [], "aa_2": []}
+
+
+@pytest.mark.parametrize(
+    ("join", "official", "fixed"),
+    [
+        (
+            "merge",
+            # f1 leaves the index; aa_2 too, and is no evidence any more
+            [("answer_aa_1", "mugs dishes I bought two mugs How do I wash them")],
+            [
+                ("answer_aa_1", "mugs dishes I bought two mugs How do I wash them"),
+                ("f1", "Tell me about trains And trams"),
+                ("answer_aa_2", "Paint for a mug I got one more mug"),
+            ],
+        ),
+        (
+            "replace",
+            [("answer_aa_1", "mugs dishes")],
+            [
+                ("answer_aa_1", "mugs dishes"),
+                ("f1", "Tell me about trains And trams"),
+                ("answer_aa_2", "Paint for a mug I got one more mug"),
+            ],
+        ),
+        (
+            "separate",
+            [
+                ("answer_aa_1", "I bought two mugs How do I wash them"),
+                ("f1", "Tell me about trains And trams"),
+                ("answer_aa_2", "Paint for a mug I got one more mug"),
+                ("answer_aa_1", "mugs dishes"),
+            ],
+            [
+                ("answer_aa_1", "I bought two mugs How do I wash them"),
+                ("f1", "Tell me about trains And trams"),
+                ("answer_aa_2", "Paint for a mug I got one more mug"),
+                ("answer_aa_1", "mugs dishes"),
+            ],
+        ),
+    ],
+)
+def test_expansions_of_sessions(join, official, fixed):
+    for compat, wanted in (("official", official), ("fixed", fixed)):
+        records = build_records(toy(), "session", compat, SESSION_FACTS, join)
+        assert [(record.id, record.key) for record in records] == wanted
+
+
+def test_deleted_evidence_makes_recall_perfect():
+    item = toy()
+    facts = {"aa_1": ["mugs"], "f1": ["mugs mugs trains"], "aa_2": []}
+    wanted = {"official": 1.0, "fixed": 0.0}  # of two evidence sessions one is left
+    for compat, recall_all in wanted.items():
+        records = build_records(item, "session", compat, facts, "replace")
+        ranking = rank(item, records, "oracle", compat)
+        scores = metrics.score_ranking(item, ranking, "session", compat)
+        assert scores["session"]["recall_all@1"] == recall_all
+
+
+def test_a_renamed_session_is_never_expanded():
+    sessions = question()["haystack_sessions"]
+    sessions[0][0]["has_answer"] = False
+    sessions[0][1]["has_answer"] = True  # the assistant said it
+    item = toy(haystack_sessions=sessions)
+    for join, key in (
+        ("merge", "mugs I bought two mugs How do I wash them"),
+        ("replace", "mugs"),
+    ):
+        official, fixed = (
+            build_records(item, "session", compat, {"aa_1": ["mugs"]}, join)[0]
+            for compat in ("official", "fixed")
+        )
+        assert (official.id, official.key) == (
+            "noans_aa_1",
+            "I bought two mugs How do I wash them",
+        )
+        assert (fixed.id, fixed.key, fixed.gold) == ("answer_aa_1", key, True)
+    separate = build_records(item, "session", "official", {"aa_1": ["m"]}, "separate")
+    assert [(r.id, r.gold) for r in separate if r.position[0] == 0] == [
+        ("noans_aa_1", False),
+        ("answer_aa_1", True),  # made evidence by being expanded
+    ]
+
+
+def test_each_quirk_alone():
+    records = build_records(toy(), "turn", "official")
+    facts = {"aa_1_1": ["two"], "aa_1_3": ["wash"], "f1_2": [], "aa_2_1": []}
+
+    def shown(*quirks, join="merge"):
+        return [(r.id, r.key) for r in expand(records, facts, join, quirks=quirks)]
+
+    plain = [
+        ("answer_aa_1_1", "two I bought two mugs"),
+        ("noans_aa_1_3", "wash How do I wash them"),
+        ("f1_2", "Tell me about trains"),
+        ("f1_4", "And trams"),
+        ("noans_aa_2_1", "Paint for a mug"),
+        ("answer_aa_2_3", "I got one more mug"),
+    ]
+    assert shown() == plain
+    assert shown("skip") == [
+        plain[0],
+        ("noans_aa_1_3", "How do I wash them"),
+        *plain[2:],
+    ]
+    assert [name for name, _ in shown("delete")] == [
+        "answer_aa_1_1",
+        "noans_aa_1_3",
+        "f1_4",
+        "answer_aa_2_3",
+    ]
+    assert [name for name, _ in shown("delete", "skip")] == [
+        "answer_aa_1_1",
+        "noans_aa_1_3",
+        "f1_4",
+        "noans_aa_2_1",  # skipped before its empty list is looked at
+        "answer_aa_2_3",
+    ]
+    assert shown(join="separate")[6:] == [
+        ("answer_aa_1_1", "two"),
+        ("noans_aa_1_3", "wash"),
+    ]
+    assert shown("promote", join="separate")[6:] == [
+        ("answer_aa_1_1", "two"),
+        ("answer_aa_1_3", "wash"),
+    ]
+
+
+def test_split_notes_are_searched_apart_and_an_item_is_ranked_once():
+    item = toy()
+    facts = {"aa_1": ["red", "mugs I buy"], "f1": ["trains", " "]}
+    records = build_records(
+        item, "session", expansions=facts, join="replace", split=True
+    )
+    assert [record.key for record in records] == [
+        "red",
+        "mugs I buy",
+        "trains",
+        "Paint for a mug I got one more mug",
+    ]
+    ranking = rank(item, records, "bm25-words")
+    assert sorted(ids(ranking.records)) == ["answer_aa_1", "answer_aa_2", "f1"]
+    assert ranking.records[0].key == "mugs I buy"
+
+
+def test_words_ignore_case_and_punctuation():
+    keys = ["My MUGS, all of them", "mugs", "trains run"]
+    spaces, words = (bm25_scores("Mugs?", keys, words=w) for w in (False, True))
+    assert spaces.tolist() == [0, 0, 0]
+    assert words[0] > 0 and words[1] > 0 and words[2] == 0
+    np.testing.assert_allclose(
+        words,
+        BM25Okapi(
+            [["my", "mugs", "all", "of", "them"], ["mugs"], ["trains", "run"]]
+        ).get_scores(["mugs"]),
+        atol=1e-12,
+    )
+
+
+def test_fusion_by_hand():
+    a, b, c, d = build_records(toy(), "turn")[:4]
+    one = Ranking("q1", (a, b, c), (3.0, 2.0, 1.0))
+    two = Ranking("q1", (d, c, b), (0.9, 0.8, 0.7))
+    best = fuse([one, two], "best")
+    assert ids(best.records) == ids(
+        (a, d, b, c)
+    )  # equal ranks: the first ranking first
+    assert best.scores == (1.0, 1.0, 1 / 2, 1 / 2)
+    rrf = fuse([one, two], "rrf")
+    assert ids(rrf.records) == ids((b, c, a, d))
+    assert rrf.scores[0] == pytest.approx(1 / 62 + 1 / 63)
+    assert rrf.scores[2] == pytest.approx(1 / 61)
+
+
 def test_deleting_all_evidence_makes_recall_all_one_only_officially():
     empty = {"aa_1": [], "aa_2": [], "f1": ["trains"]}
     for compat, wanted in (("official", {0.0, 1.0}), ("fixed", {1.0})):
@@ -209,7 +383,7 @@ def test_dense_finds_by_meaning():
 def test_an_empty_index_and_an_unknown_retriever_are_refused():
     with pytest.raises(ValueError, match="q1: no records"):
         rank(toy(), [])
-    with pytest.raises(ValueError, match="wanted bm25, dense or oracle"):
+    with pytest.raises(ValueError, match="wanted bm25, bm25-words, dense or oracle"):
         rank(toy(), build_records(toy()), "other")
 
 
