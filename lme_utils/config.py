@@ -74,6 +74,22 @@ class Reading(_Frozen):
     readers: tuple[str, ...] = ()  # names from [endpoints]
 
 
+class Retrieval(_Frozen):
+    """What the retrieval experiments compare.
+
+    retrievers  as in `schema.Config`
+    notes       kinds of notes that the extractor makes at each level
+    sample      question ids to make notes for; empty: every question
+    """
+
+    retrievers: tuple[str, ...] = ("bm25", "dense")
+    notes: dict[
+        Literal["session", "turn"],
+        tuple[Literal["summary", "keyphrase", "fact", "event"], ...],
+    ] = Field(default_factory=dict)
+    sample: tuple[str, ...] = ()
+
+
 class Profile(_Frozen):
     """Everything that distinguishes one set of results from another."""
 
@@ -82,6 +98,7 @@ class Profile(_Frozen):
     data: DataFiles
     embedder: str = "all-MiniLM-L6-v2"
     reading: Reading
+    retrieval: Retrieval = Retrieval()
     extractor: str = ""  # a name from [endpoints]: notes at writing time, date ranges
     judge: str = "offline"  # "offline", or a name from [endpoints]
     budget_usd: float | None = None  # a run stops before it spends more

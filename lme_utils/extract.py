@@ -23,7 +23,7 @@ Ask = Callable[..., list[Reply]]
 Kind = Literal["summary", "keyphrase", "fact", "event"]
 Sides = Literal["user", "both"]
 
-MAX_TOKENS = {"summary": 150, "keyphrase": 60, "fact": 320, "event": 300}
+MAX_TOKENS = {"summary": 120, "keyphrase": 60, "fact": 320, "event": 300}
 PROMPTS = {
     "summary": "extract_summary",
     "keyphrase": "extract_keyphrases",

@@ -87,7 +87,7 @@ def composition(shares: pd.DataFrame) -> Figure:
             rows = shares[shares["measure"] == measure]
             found = set(rows["group"])
             groups = [g for g in SHORT if g in found] or sorted(found)
-            _grouped_dots(ax, rows, groups, horizontal=measure == measures[0])
+            grouped_dots(ax, rows, groups, horizontal=measure == measures[0])
             ax.set_title(measure)
         axes[1].set_ylabel("share")
         axes[0].set_xlabel("share of questions")
@@ -96,14 +96,23 @@ def composition(shares: pd.DataFrame) -> Figure:
     return fig
 
 
-def _grouped_dots(
-    ax: Axes, rows: pd.DataFrame, groups: Sequence[str], horizontal: bool
+def grouped_dots(
+    ax: Axes,
+    rows: pd.DataFrame,
+    groups: Sequence[str],
+    horizontal: bool,
+    series: str = "dataset",
+    looks: Mapping[str, Look] = DATA_LOOKS,
 ) -> None:
-    """A mark for each data set in each group, with its interval."""
-    names = [name for name in DATA_LOOKS if name in set(rows["dataset"])]
+    """A mark for each series in each group, with its interval where it has one.
+
+    rows    columns group, value, low, high, and `series`, whose values `looks` knows
+    groups  in order; a row of marks (or a column) each
+    """
+    names = [name for name in looks if name in set(rows[series])]
     for place, name in enumerate(names):
-        look = DATA_LOOKS[name]
-        one = rows[rows["dataset"] == name].set_index("group").reindex(groups)
+        look = looks[name]
+        one = rows[rows[series] == name].set_index("group").reindex(groups)
         at = np.arange(len(groups)) + 0.2 * (place - (len(names) - 1) / 2)
         known = one["value"].notna().to_numpy()
         lines = ax.hlines if horizontal else ax.vlines
@@ -112,7 +121,7 @@ def _grouped_dots(
                   color=look.colour, lw=1.2)  # fmt: skip
         xy = (one["value"][known], at[known])
         ax.plot(*(xy if horizontal else xy[::-1]), look.marker, color=look.colour,
-                label=look.label, markersize=4.5)  # fmt: skip
+                label=look.label, markersize=4.5, clip_on=False)  # fmt: skip
     texts = [SHORT.get(group, group) for group in groups]
     if horizontal:
         ax.set_yticks(range(len(groups)), texts)
@@ -139,7 +148,7 @@ def recall_by_type(recall: pd.DataFrame) -> Figure:
             rows = recall[
                 (recall["retriever"] == retriever) & (recall["level"] == level)
             ]
-            _grouped_dots(ax, rows, groups, horizontal=True)
+            grouped_dots(ax, rows, groups, horizontal=True)
             name = LOOKS[retriever].label
             ax.set_title(f"{name}, {'round' if level == 'turn' else level}")
             ax.set_xlim(0, 1.02)

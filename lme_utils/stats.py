@@ -1,8 +1,4 @@
-"""How sure we are: intervals, paired tests, and the three means of a run.
-
-Every share is given with n and a Wilson interval. Two configurations answer the same
-questions, so they are compared question by question: exact McNemar for right and
-wrong, a paired bootstrap for scores, Holm over a family of tests.
+"""The tables of a run: the three means of the paper, scores, paired differences.
 
 Paper: the three means are those of the authors' print script (overall, mean over the
 six question types, abstention).
@@ -12,157 +8,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
+from .inference import (
+    holm,
+    mcnemar_exact,
+    mean_interval,
+    minimum_detectable_difference,
+    paired_bootstrap,
+    permutation_test,
+    wilson,
+)
 from .schema import ABSTENTION, QUESTION_TYPES
+
+__all__ = [
+    "COUNTS",
+    "MEASURES",
+    "compare",
+    "holm",
+    "mcnemar_exact",
+    "mean_interval",
+    "minimum_detectable_difference",
+    "paired_bootstrap",
+    "permutation_test",
+    "summarise",
+    "summarise_scores",
+    "wilson",
+]
 
 OVERALL, MEAN_OVER_TYPES = "overall", "mean over types"
 MEASURES = (OVERALL, MEAN_OVER_TYPES, ABSTENTION, *QUESTION_TYPES)
 COUNTS = ("strict", "lenient")
-
-
-def wilson(n_right: int, n: int, level: float = 0.95) -> tuple[float, float]:
-    """The Wilson score interval of a share, within [0, 1].
-
-    n_right  right answers, 0 <= n_right <= n
-    n        questions; with none, nothing is known and the interval is (0, 1)
-    returns  (low, high)
-
-    Raises ValueError if the counts do not fit each other.
-
-    >>> [round(x, 3) for x in wilson(24, 30)]
-    [0.627, 0.905]
-    """
-    if not 0 <= n_right <= n:
-        raise ValueError(f"wilson: got {n_right} right of {n}, wanted 0 <= right <= n")
-    if n == 0:
-        return 0.0, 1.0
-    from statsmodels.stats.proportion import proportion_confint
-
-    low, high = proportion_confint(n_right, n, alpha=1 - level, method="wilson")
-    # Exactly 0 and 1 at the ends, where the formula is off by rounding.
-    return float(low) if n_right else 0.0, float(high) if n_right < n else 1.0
-
-
-def mcnemar_exact(a: Sequence[bool], b: Sequence[bool]) -> float:
-    """Two-sided p that a and b are equally often right, from the questions they split.
-
-    a, b     right or wrong, question by question      (same length, no gaps)
-    returns  p in (0, 1]; 1 where they differ nowhere
-
-    Of the questions on which a and b differ, half should go to each (binomial test).
-    Raises ValueError for unequal lengths and for values other than true and false.
-
-    >>> mcnemar_exact([True] * 6 + [False], [False] * 7)
-    0.03125
-    """
-    a, b = _paired(a, b)
-    if not (np.isin(a, (0, 1)).all() and np.isin(b, (0, 1)).all()):
-        raise ValueError("mcnemar_exact: wanted true or false only; for scores use "
-                         "paired_bootstrap")  # fmt: skip
-    from scipy.stats import binomtest
-
-    n_only_a, n_only_b = int((a > b).sum()), int((b > a).sum())
-    if n_only_a + n_only_b == 0:
-        return 1.0
-    return float(binomtest(n_only_a, n_only_a + n_only_b).pvalue)
-
-
-def paired_bootstrap(
-    a: Sequence[float],
-    b: Sequence[float],
-    rng: np.random.Generator,
-    n: int = 10_000,
-    level: float = 0.95,
-) -> tuple[float, float, float]:
-    """mean(a) - mean(b) with a percentile interval, questions drawn with replacement.
-
-    a, b     scores question by question, booleans too (same length, no gaps)
-    n        bootstrap samples
-    returns  (difference, low, high), in the unit of the scores
-
-    Raises ValueError for unequal lengths, gaps, and fewer than two questions.
-
-    >>> paired_bootstrap([1, 1, 1], [0, 0, 0], np.random.default_rng(1))
-    (1.0, 1.0, 1.0)
-    """
-    a, b = _paired(a, b)
-    if len(a) < 2:
-        raise ValueError(
-            f"paired_bootstrap: got {len(a)} questions, wanted two or more"
-        )
-    difference = a - b
-    means = [
-        difference[rng.integers(len(difference), size=len(difference))].mean()
-        for _ in range(n)
-    ]
-    low, high = np.quantile(means, ((1 - level) / 2, (1 + level) / 2))
-    return float(difference.mean()), float(low), float(high)
-
-
-def holm(p_values: Sequence[float]) -> list[float]:
-    """The p values corrected for their family (Holm), in the order given.
-
-    >>> [round(p, 3) for p in holm([0.01, 0.04, 0.03])]
-    [0.03, 0.06, 0.06]
-
-    Raises ValueError for a value outside [0, 1]: leave out what could not be tested.
-    """
-    if wrong := [p for p in p_values if not 0 <= p <= 1]:
-        raise ValueError(f"holm: got p = {wrong[0]}, wanted values in [0, 1]")
-    if not len(p_values):
-        return []
-    from statsmodels.stats.multitest import multipletests
-
-    return [float(p) for p in multipletests(p_values, method="holm")[1]]
-
-
-def minimum_detectable_difference(
-    n: int, discordant: float = 0.2, alpha: float = 0.05, power: float = 0.8
-) -> float:
-    """The smallest true difference that n paired questions are likely to show.
-
-    n           questions that both configurations answer, n >= 1
-    discordant  share of questions, in (0, 1], that exactly one of them gets right
-    returns     a difference of shares in (0, discordant]; nan where even all
-                discordant questions falling to one side would go unnoticed too often
-
-    Exact, for `mcnemar_exact` itself: the number of discordant questions is binomial
-    (n, discordant); given D of them, those won by the better configuration are binomial
-    (D, 1/2 + difference / (2 discordant)); power is the chance that they land where
-    p <= alpha. The difference at which it reaches `power` is found by bisection.
-
-    >>> round(minimum_detectable_difference(470), 3)
-    0.059
-    >>> minimum_detectable_difference(14)
-    nan
-    """
-    if n < 1 or not 0 < discordant <= 1:
-        raise ValueError(
-            f"minimum_detectable_difference: got n = {n}, discordant = {discordant}, "
-            "wanted n >= 1 and a share in (0, 1]"
-        )
-    from scipy.optimize import brentq
-    from scipy.stats import binom
-
-    split = np.arange(n + 1)  # how many questions exactly one of the two gets right
-    chance = binom.pmf(split, n, discordant)
-    # The most that the loser may win for p <= alpha; -1 where no split is that clear.
-    edge = binom.ppf(alpha / 2, split, 0.5)
-    edge = np.where(2 * binom.cdf(edge, split, 0.5) <= alpha, edge, edge - 1)
-
-    def short_of_power(difference: float) -> float:
-        share = 0.5 + difference / (2 * discordant)
-        lost = binom.cdf(edge, split, 1 - share) + binom.cdf(edge, split, share)
-        return float(chance @ lost) - power
-
-    if short_of_power(discordant) < 0:
-        return math.nan
-    if short_of_power(0) >= 0:
-        raise ValueError(f"power {power} is wanted above alpha {alpha}")
-    return float(brentq(short_of_power, 0, discordant, xtol=1e-6))
 
 
 def summarise(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
@@ -213,52 +92,104 @@ def summarise(rows: pd.DataFrame, by: Sequence[str] = ()) -> pd.DataFrame:
 
 def compare(
     rows: pd.DataFrame,
-    pairs: Mapping[str, tuple[Mapping[str, str], Mapping[str, str]]],
+    pairs: Mapping[str, tuple[Mapping[str, object], Mapping[str, object]]],
     rng: np.random.Generator,
+    measure: str | None = None,
 ) -> pd.DataFrame:
     """Paired differences between configurations, corrected for the family.
 
     rows     as for `summarise`, with the columns that the pairs name
     pairs    name of the comparison: (columns and values of one configuration, of the
              other); the difference is the first minus the second
-    returns  a row a pair: comparison, n, first, second (shares), difference, low, high
-             (paired bootstrap), p (exact McNemar), p_holm (over all pairs given)
+    measure  a column of scores to compare, such as recall_all@5; a question without
+             one (nan: nothing to find) is left out on both sides, and n says so.
+             None: right and wrong, counted strictly
+    returns  a row a pair: comparison, n, first, second (means), difference, low, high
+             (paired bootstrap), p, p_holm (over all pairs given). p is of the exact
+             McNemar test where the values are 0 and 1, else of a sign-flip permutation
+             test of the mean difference
 
-    Counted strictly, over the questions that both configurations have.
+    Over the questions that both configurations have.
     Raises ValueError where a side has no rows, or the two ask different questions.
     """
     out = []
     for name, sides in pairs.items():
-        right = [_right_by_question(rows, side) for side in sides]
-        if not right[0].index.equals(right[1].index) or right[0].empty:
+        first, second = (_by_question(rows, side, measure) for side in sides)
+        if not first.index.equals(second.index) or first.empty:
             raise ValueError(
-                f"{name}: got {len(right[0])} and {len(right[1])} questions, wanted "
+                f"{name}: got {len(first)} and {len(second)} questions, wanted "
                 "the same ones on both sides"
             )
-        difference, low, high = paired_bootstrap(right[0], right[1], rng)
+        scored = first.notna() & second.notna()
+        first, second = first[scored], second[scored]
+        difference, low, high = paired_bootstrap(first, second, rng)
+        binary = np.isin(np.concatenate([first, second]).astype(float), (0, 1)).all()
+        test = mcnemar_exact if binary else partial(permutation_test, rng=rng)
         out.append(
             {
                 "comparison": name,
-                "n": len(right[0]),
-                "first": right[0].mean(),
-                "second": right[1].mean(),
+                "n": len(first),
+                "first": first.mean(),
+                "second": second.mean(),
                 "difference": difference,
                 "low": low,
                 "high": high,
-                "p": mcnemar_exact(right[0], right[1]),
+                "p": test(first, second),
             }
         )
     table = pd.DataFrame(out)
     return table.assign(p_holm=holm(table["p"].tolist()))
 
 
-def _right_by_question(rows: pd.DataFrame, side: Mapping[str, str]) -> pd.Series:
-    """Whether each question is right under one configuration, sorted by id."""
+def summarise_scores(
+    rows: pd.DataFrame,
+    by: Sequence[str],
+    measures: Sequence[str],
+    rng: np.random.Generator,
+) -> pd.DataFrame:
+    """The mean of each measure under each configuration, with a 95% interval.
+
+    rows      a row per configuration and question, as `finding.score` gives them
+    by        columns that tell the configurations apart
+    measures  columns of scores; a question without one (nan) is left out, n says so
+    returns   a row per configuration and measure: *by, measure, value, low, high, n
+
+    Abstention questions have nothing to find: leave them out before (paper §5.1).
+    Raises ValueError for a question twice in one configuration.
+    """
+    by = list(by)
+    if rows.duplicated([*by, "question_id"]).any():
+        raise ValueError(
+            "summarise_scores: a question comes twice in one configuration; name the "
+            "columns that tell them apart in `by`"
+        )
+    out = []
+    for key, group in rows.groupby(by, sort=False, dropna=False):
+        for measure in measures:
+            values = group[measure].dropna()
+            low, high = mean_interval(values, rng) if len(values) else (0.0, 1.0)
+            out.append(
+                dict(zip(by, key, strict=True))
+                | dict(
+                    measure=measure,
+                    value=values.mean(),
+                    low=low,
+                    high=high,
+                    n=len(values),
+                )
+            )
+    return pd.DataFrame(out)
+
+
+def _by_question(
+    rows: pd.DataFrame, side: Mapping[str, object], measure: str | None
+) -> pd.Series:
+    """The value of each question under one configuration, sorted by id."""
     chosen = rows
     for column, value in side.items():
         chosen = chosen[chosen[column] == value]
-    _, right = _judged_and_right(chosen)
-    return right.set_axis(chosen["question_id"]).sort_index()
+    values = chosen[measure] if measure else _judged_and_right(chosen)[1]
+    return values.set_axis(chosen["question_id"]).sort_index()
 
 
 def _judged_and_right(rows: pd.DataFrame) -> tuple[pd.Series, pd.Series]:
@@ -299,21 +230,6 @@ def _mean_of_shares(lines: Sequence[dict]) -> dict:
         for limit in (low, high)
     )
     return {"share": mean, "low": mean - below, "high": mean + above}
-
-
-def _paired(a: Sequence[float], b: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
-    """Both as float arrays; refuses unequal lengths and gaps."""
-    if len(a) != len(b):
-        raise ValueError(f"paired values: got {len(a)} and {len(b)}, wanted as many")
-    arrays = tuple(
-        np.array([np.nan if pd.isna(v) else float(v) for v in x]) for x in (a, b)
-    )
-    if any(np.isnan(x).any() for x in arrays):
-        raise ValueError(
-            "paired values: got a gap, wanted a value for every question; decide first "
-            "how a missing one counts (strict: wrong)"
-        )
-    return arrays
 
 
 def _known(values: Iterable[str], allowed: Sequence[str], name: str) -> None:

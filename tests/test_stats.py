@@ -271,3 +271,46 @@ def test_real_labels(shared):
     table = stats.summarise(rows)
     assert pick(table, "overall", "strict")["share"] == pytest.approx(0.92)
     assert pick(table, "abstention", "lenient")["n"] == 30
+
+
+def scores(values, key="V"):
+    return pd.DataFrame(
+        {
+            "question_id": [f"q{i}" for i in range(len(values))],
+            "key": key,
+            "recall_all@5": values,
+        }
+    )
+
+
+def test_scores_are_compared_where_both_have_one():
+    rng = np.random.default_rng(1)
+    rows = pd.concat(
+        [scores([1, 1, 1, 1, 1, 1, 0, np.nan], "V+fact"), scores([0] * 7 + [1])]
+    )
+    pairs = {"fact": ({"key": "V+fact"}, {"key": "V"})}
+    (row,) = stats.compare(rows, pairs, rng, "recall_all@5").to_dict("records")
+    assert row["n"] == 7  # the eighth has nothing to find on one side
+    assert row["difference"] == pytest.approx(6 / 7)
+    assert row["p"] == stats.mcnemar_exact([1] * 6 + [0], [0] * 7) == 0.03125
+    graded = rows.assign(ndcg=rows["recall_all@5"] * 0.5)
+    (row,) = stats.compare(graded, pairs, rng, "ndcg").to_dict("records")
+    assert row["difference"] == pytest.approx(3 / 7)
+    assert row["p"] == pytest.approx(
+        2 / 2**6
+    )  # of 2^7 flips, those that are as far out
+
+
+def test_score_means_have_intervals_and_their_own_n():
+    rows = pd.concat([scores([1, 0, np.nan, 1]), scores([0.2, 0.4, 0.6, 0.8], "fact")])
+    table = stats.summarise_scores(
+        rows, ["key"], ["recall_all@5"], np.random.default_rng(1)
+    )
+    assert table["n"].tolist() == [3, 4]
+    assert table["value"].tolist() == [pytest.approx(2 / 3), pytest.approx(0.5)]
+    assert tuple(table.loc[0, ["low", "high"]]) == stats.wilson(2, 3)
+    assert 0.2 < table.loc[1, "low"] < 0.5 < table.loc[1, "high"] < 0.8
+    with pytest.raises(ValueError, match="a question comes twice"):
+        stats.summarise_scores(rows, ["question_id"], ["recall_all@5"], None)
+    with pytest.raises(ValueError, match="got a gap or nothing"):
+        stats.mean_interval([], None)
