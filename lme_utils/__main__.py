@@ -13,15 +13,18 @@ import sys
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
+from typing import get_args
 
 from tqdm import tqdm
 
 from . import data, exchange
+from . import extract as notes_of
 from .config import ROOT, SEED, load_profile
+from .files import written_aside
 from .index import build_records
 from .llm import StopRun, say_progress
 from .metrics import mean_scores, score_ranking
-from .retrieve import embed_all, rank_all
+from .retrieve import Retriever, embed_all, rank_all
 from .schema import Answer, Config, Instance
 
 
@@ -42,6 +45,7 @@ def retrieve(args: argparse.Namespace) -> None:
         compat=args.compat,
         expansions=expansions,
         join=args.join,
+        split=args.split,
     )
     instances: Iterable[Instance] = data.load_instances(args.data)
     if args.retriever == "dense":
@@ -66,6 +70,30 @@ def retrieve(args: argparse.Namespace) -> None:
         for _ in log_lines():
             pass
     print(json.dumps(mean_scores(scored), indent=1))
+
+
+def extract(args: argparse.Namespace) -> None:
+    """Let a model note down every session or round: a file for `--expansions`."""
+    from .models import Models
+
+    profile = load_profile(args.profile)
+    name = args.extractor or profile.extractor
+    records = [
+        record
+        for instance in data.load_instances(args.data)
+        for record in build_records(instance, args.granularity)
+    ]
+    with Models(profile) as models:
+        ask = partial(models.ask, name, what=f"{args.kind} of {args.granularity}s")
+        notes = notes_of.extract(records, args.kind, ask, args.sides)
+    failed = [note for note in notes.values() if note.status != "ok"]
+    why = f"; the first: {failed[0].reason}" if failed else ""
+    say(f"{len(notes)} distinct texts, {len(failed)} without a note{why}")
+    if models.stopped:
+        raise models.stopped
+    found = notes_of.expansions(records, notes, args.kind, sides=args.sides)
+    with written_aside(args.out) as aside:
+        aside.write_text(json.dumps(found, ensure_ascii=False, indent=0))
 
 
 def answer(args: argparse.Namespace) -> None:
@@ -214,15 +242,16 @@ def parser() -> argparse.ArgumentParser:
             "--granularity", choices=("session", "turn"), default="session"
         )
 
+    def add_retriever(made: argparse.ArgumentParser) -> None:
+        made.add_argument("--retriever", choices=get_args(Retriever), default="bm25")
+
     made = command(describe)
     made.add_argument("--data", type=Path, required=True, help="official JSON")
     made.add_argument("--ids", action="store_true", help="name the questions too")
 
     made = command(retrieve)
     made.add_argument("--data", type=Path, required=True)
-    made.add_argument(
-        "--retriever", choices=("bm25", "dense", "oracle"), default="bm25"
-    )
+    add_retriever(made)
     add_granularity(made)
     made.add_argument("--compat", choices=("official", "fixed"), default="fixed")
     made.add_argument("--model", default="all-MiniLM-L6-v2", help="embedder of dense")
@@ -230,7 +259,19 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument(
         "--join", choices=("merge", "replace", "separate"), default="merge"
     )
+    made.add_argument("--split", action="store_true", help="each text of a list apart")
     made.add_argument("--out", type=Path, help="retrieval log, a JSON line a question")
+
+    made = command(extract)
+    made.add_argument("--data", type=Path, required=True)
+    add_profile(made)
+    made.add_argument("--extractor", help="an endpoint (default: the profile's)")
+    made.add_argument("--kind", choices=tuple(notes_of.PROMPTS), required=True)
+    add_granularity(made)
+    made.add_argument("--sides", choices=("user", "both"), default="user")
+    made.add_argument(
+        "--out", type=Path, required=True, help="JSON: bare id to text(s)"
+    )
 
     made = command(answer)
     made.add_argument("--data", type=Path, required=True)
@@ -239,9 +280,7 @@ def parser() -> argparse.ArgumentParser:
         "--reader", help="an endpoint of the profile (default: its first)"
     )
     made.add_argument("--log", type=Path, help="read the rankings of a retrieval log")
-    made.add_argument(
-        "--retriever", choices=("bm25", "dense", "oracle"), default="bm25"
-    )
+    add_retriever(made)
     add_granularity(made)
     made.add_argument("--layout", choices=("json", "nl"), default="json")
     made.add_argument(

@@ -15,6 +15,7 @@ from .config import SEED, Profile
 from .files import written_aside
 from .models import RECORDINGS, Models, open_store
 
+MOST_ROWS_PLAIN = 1_000
 TEXT_COLUMNS = ["hypothesis", "reason", "verdict_reason", "keys"]
 
 
@@ -35,14 +36,20 @@ def record(profile: Profile) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     tables = {path.stem: pd.read_parquet(path) for path in results}
     if not profile.data.real:
-        keys = {k for table in tables.values() for call in table["keys"] for k in call}
+        keys = {
+            key
+            for table in tables.values()
+            for call in table.get("keys", ())
+            for key in call
+        }
         path = folder / "answers.jsonl.xz"
         llm.export_recordings(open_store(profile), keys, path)
         return [path]
     written = []
     for name, table in tables.items():
-        path = folder / f"{name}.csv"
-        numbers = table.drop(columns=TEXT_COLUMNS)
+        # pandas reads both; a long table of scores is a tenth as large packed.
+        path = folder / f"{name}.csv{'.xz' if len(table) > MOST_ROWS_PLAIN else ''}"
+        numbers = table.drop(columns=TEXT_COLUMNS, errors="ignore")
         with written_aside(path) as aside:
             numbers.to_csv(aside, index=False, lineterminator="\n")
         written.append(path)
