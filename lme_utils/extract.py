@@ -8,7 +8,6 @@ histories hold them; what fails is an empty note with its reason.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -18,6 +17,7 @@ from .config import read_prompt
 from .index import Expansions, bare_id, turns_text
 from .request import Reply
 from .schema import Record, Status
+from .wording import sentences
 
 Ask = Callable[..., list[Reply]]
 Kind = Literal["summary", "keyphrase", "fact", "event"]
@@ -30,7 +30,6 @@ PROMPTS = {
     "fact": "extract_facts",
     "event": "extract_events",
 }
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 _TEXT = {"type": "string", "minLength": 1}
 
 
@@ -170,7 +169,7 @@ def expansions(
             continue
         texts = list(note.texts)
         if kind == "summary" and split:
-            texts = [s for text in texts for s in _SENTENCE_END.split(text)]
+            texts = [s for text in texts for s in sentences(text)]
         listed = split or kind in SCHEMAS
         found[bare_id(record.id)] = texts if listed else "; ".join(texts)
     return found

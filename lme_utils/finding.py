@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from . import extract, timeline
 from .config import Profile
@@ -20,7 +20,7 @@ from .index import OFFICIAL_QUIRKS, build_records, expand
 from .llm import say_progress
 from .metrics import has_user_side_target, score_ranking
 from .models import Models
-from .retrieve import embed_all, fuse, rank
+from .retrieve import Retriever, embed_all, fuse, rank
 from .schema import Config, Granularity, Instance, Ranking, Record
 from .timeline import ModelRange, Span
 
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 # What of a configuration decides its rankings.
 FIELDS = ("retriever", "granularity", "key", "merging", "split", "query", "times",
           "out", "compat")  # fmt: skip
-WITHOUT_VECTORS = ("bm25", "bm25-words", "oracle")
 
 
 @dataclass
@@ -131,22 +130,24 @@ def find(
 def _rank(
     config: Config, instance: Instance, profile: Profile, memory: Memory | None
 ) -> Ranking:
+    retriever, model = resolve(config.retriever, profile)
     rankings = [
-        rank(
-            instance,
-            records,
-            config.retriever if config.retriever in WITHOUT_VECTORS else "dense",
-            config.compat,
-            _embedder(config, profile),
-        )
+        rank(instance, records, retriever, config.compat, model)
         for records in _indexes(config, instance, memory)
     ]
     return rankings[0] if len(rankings) == 1 else fuse(rankings, config.merging)
 
 
-def _embedder(config: Config, profile: Profile) -> str:
-    named = config.retriever not in (*WITHOUT_VECTORS, "dense")
-    return config.retriever if named else profile.embedder
+def resolve(retriever: str, profile: Profile) -> tuple[Retriever, str]:
+    """What `retrieve.rank` calls it, and the embedder that it takes.
+
+    >>> from lme_utils.config import load_profile
+    >>> resolve("all-mpnet-base-v2", load_profile("mini"))
+    ('dense', 'all-mpnet-base-v2')
+    """
+    if retriever in get_args(Retriever):
+        return retriever, profile.embedder
+    return "dense", retriever
 
 
 def _indexes(
@@ -255,8 +256,9 @@ def _embed(
     """Embed every distinct text that the configurations need, a model at a time."""
     by_model: dict[str, list[Config]] = {}
     for config in dict.fromkeys(configs):
-        if config.retriever not in WITHOUT_VECTORS:
-            by_model.setdefault(_embedder(config, profile), []).append(config)
+        retriever, model = resolve(config.retriever, profile)
+        if retriever == "dense":
+            by_model.setdefault(model, []).append(config)
     for model, chosen in by_model.items():
 
         def index(instance: Instance, chosen: list[Config] = chosen) -> list[Record]:

@@ -89,3 +89,27 @@ def difference_bars(
             ax.grid(False, axis="y")
         fig.supxlabel(xlabel, size=8)
     return fig
+
+
+def panels_of(
+    means: pd.DataFrame, paper: pd.DataFrame, group: str, measure: str = "recall_all"
+) -> pd.DataFrame:
+    """Means of ours and published values as rows for `score_panels`.
+
+    means    from `stats.summarise_scores`, with columns granularity, retriever, `group`
+    paper    columns granularity, `group`, and the measure at 5 and 10
+    returns  panels session@5, session@10, round@5, round@10; the paper's groups first
+    """
+    measures = [f"{measure}@5", f"{measure}@10"]
+    published = paper.melt(["granularity", group], measures, "measure")
+    names = {"dense": "MiniLM", "bm25": "BM25", "bm25-words": "BM25, words"}
+    ours = means.assign(series=means["retriever"].map(lambda r: names.get(r, r)))
+    rows = pd.concat([published.assign(series="paper"), ours])
+    rows = rows[rows["measure"].isin(measures)].rename(columns={group: "group"})
+    levels = rows["granularity"].replace({"turn": "round"})
+    rows["panel"] = levels + rows["measure"].str.removeprefix(measure)
+    places = ["session@5", "session@10", "round@5", "round@10"]
+    groups = list(dict.fromkeys(rows["group"]))
+    rows = rows.sort_values("group", key=lambda g: g.map(groups.index), kind="stable")
+    rows = rows.sort_values("panel", key=lambda p: p.map(places.index), kind="stable")
+    return rows[["panel", "group", "series", "value", "low", "high", "n"]]
