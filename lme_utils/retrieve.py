@@ -142,8 +142,8 @@ def dense_scores(query: str, keys: Sequence[str], model: str) -> np.ndarray:
     """Dot product of the embeddings of query and keys: float64, shape (len(keys),)."""
     from .embed import embed
 
-    vectors = embed([query, *keys], model)
-    return (vectors[1:] @ vectors[0]).astype(float)
+    (asked,) = embed([query], model, as_query=True)
+    return (embed(keys, model) @ asked).astype(float)
 
 
 def embed_all(
@@ -160,13 +160,16 @@ def embed_all(
     from .embed import embed
 
     n_referenced = 0
-    distinct: dict[str, None] = {}
+    questions: dict[str, None] = {}
+    keys: dict[str, None] = {}
     for instance in instances:
-        texts = [instance.question, *(record.key for record in index(instance))]
-        n_referenced += len(texts)
-        distinct.update(dict.fromkeys(texts))
-    embed(list(distinct), model, progress=progress)
-    return n_referenced, len(distinct)
+        texts = [record.key for record in index(instance)]
+        n_referenced += len(texts) + 1
+        questions[instance.question] = None
+        keys.update(dict.fromkeys(texts))
+    embed(list(questions), model, as_query=True)
+    embed(list(keys), model, progress=progress)
+    return n_referenced, len(questions) + len(keys)
 
 
 def rank_all(

