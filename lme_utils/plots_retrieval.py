@@ -35,7 +35,8 @@ def score_panels(
     """Scores in [0, 1]: a panel a column of a table, a row of marks a configuration.
 
     rows   columns panel, group, series, value, low, high; low and high may be missing
-           (a published value has none). Panels and groups keep their order
+           (a published value has none). Panels and groups keep their order. A column
+           block, where there is one, says which series are spread over a row together
     looks  how each series is drawn
     """
     panels = list(dict.fromkeys(rows["panel"]))
@@ -43,9 +44,9 @@ def score_panels(
     fig, axes = new_figure("wide", height_in, ncols=len(panels), sharey=True)
     with style():
         for ax, panel in zip(np.atleast_1d(axes), panels, strict=True):
-            grouped_dots(
-                ax, rows[rows["panel"] == panel], groups, True, "series", looks
-            )
+            here = rows[rows["panel"] == panel]
+            for _, block in here.groupby("block") if "block" in here else [("", here)]:
+                grouped_dots(ax, block, groups, True, "series", looks)
             ax.set_title(panel)
             ax.set_xlim(0, 1)
             ax.set_ylim(len(groups) - 0.5, -0.5)

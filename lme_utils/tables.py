@@ -33,6 +33,7 @@ def save_table(
     index is not written. The display holds no random id: a second run looks the same.
     """
     from IPython.display import HTML
+    from pandas.io.formats.style import Styler
 
     text = _as_text(df, formats or {})
     caption = f"{caption.rstrip('.')} ({run.about})."
@@ -60,8 +61,8 @@ def save_table(
         {"selector": f".col{i}", "props": f"text-align: {side}"}
         for i, side in enumerate(align)
     ]
-    shown = text.style.hide(axis="index").format(escape="html").set_caption(caption)
-    shown = shown.set_table_styles(styles).set_uuid(name)
+    shown = Styler(text, uuid=name, cell_ids=False).hide(axis="index")
+    shown = shown.format(escape="html").set_caption(caption).set_table_styles(styles)
     return HTML(shown.to_html())
 
 
