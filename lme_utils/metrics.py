@@ -12,7 +12,7 @@ from collections.abc import Collection, Hashable, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
-from .index import session_of
+from .index import build_records, session_of
 from .schema import Compat, Granularity, Instance, Ranking
 
 KS = (1, 3, 5, 10, 30, 50)
@@ -102,7 +102,7 @@ def score_ranking(
     if compat == "official":
         return _score_official(ranking, granularity)
     turns = [record.position for record in ranking.records]
-    gold = {record.position for record in ranking.records if record.gold}
+    gold = {r.position for r in build_records(instance, granularity) if r.gold}
     gold_sessions = {
         place
         for place, entry in enumerate(instance.history)

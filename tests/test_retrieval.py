@@ -204,6 +204,15 @@ def test_deleted_evidence_makes_recall_perfect():
         assert scores["session"]["recall_all@1"] == recall_all
 
 
+def test_evidence_that_a_filter_dropped_is_a_miss():
+    item = toy()
+    for granularity in ("session", "turn"):
+        ranking = rank(item, build_records(item, granularity), "oracle")
+        kept = Ranking("q1", ranking.records[:1], ranking.scores[:1])
+        scores = metrics.score_ranking(item, kept, granularity, "fixed")[granularity]
+        assert scores["recall_share@5"] == 0.5 and scores["recall_all@5"] == 0.0
+
+
 def test_a_renamed_session_is_never_expanded():
     sessions = question()["haystack_sessions"]
     sessions[0][0]["has_answer"] = False
