@@ -8,18 +8,17 @@ histories hold them; what fails is an empty note with its reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, Literal
 
 from .config import read_prompt
 from .index import Expansions, bare_id, turns_text
-from .request import Reply
+from .request import Ask, Reply
 from .schema import Record, Status
 from .wording import sentences
 
-Ask = Callable[..., list[Reply]]
 Kind = Literal["summary", "keyphrase", "fact", "event"]
 Sides = Literal["user", "both"]
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, get_args
 from . import extract, timeline
 from .config import Profile
 from .extract import Notes
-from .index import OFFICIAL_QUIRKS, build_records, expand
+from .index import build_records, expand
 from .llm import say_progress
 from .metrics import has_user_side_target, score_ranking
 from .models import Models
@@ -163,8 +163,11 @@ def _indexes(
     found = extract.expansions(shown, notes, kind, config.split)
     if config.merging == "key":
         join = "merge" if config.key.startswith("V+") else "replace"
-        quirks = OFFICIAL_QUIRKS if config.compat == "official" else ()
-        return [expand(records, found, join, config.split, quirks)]
+        return [
+            build_records(
+                instance, config.granularity, config.compat, found, join, config.split
+            )
+        ]
     apart = expand(records, found, "separate", config.split)[len(records) :]
     return [records, apart] if apart else [records]
 

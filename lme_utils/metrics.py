@@ -102,15 +102,19 @@ def score_ranking(
     if compat == "official":
         return _score_official(ranking, granularity)
     turns = [record.position for record in ranking.records]
-    gold = {r.position for r in build_records(instance, granularity) if r.gold}
     gold_sessions = {
         place
         for place, entry in enumerate(instance.history)
         if entry.session_id in instance.answer_session_ids
     }
+    gold_turns = (
+        {r.position for r in build_records(instance, "turn") if r.gold}
+        if granularity == "turn"
+        else ()
+    )
     return {
         "session": _score_fixed([place for place, _ in turns], gold_sessions),
-        "turn": _score_fixed(turns, gold) if granularity == "turn" else {},
+        "turn": _score_fixed(turns, gold_turns),
     }
 
 

@@ -13,6 +13,7 @@ from .date_words import Span
 from .plots import INK, LOOKS, new_figure, style
 from .plots_data import _date_axis
 from .schema import Instance
+from .timeline import is_near
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,11 +53,10 @@ def in_range(
                 inside, and told: the day nearest to its own that is inside; None where
                 that is its own date, or where none is
     """
-    slack = timedelta(days=slack_days)
     rows = []
     for place, entry in enumerate(instance.history):
         own = entry.date.date()
-        found = [d for d in days[place] if span.start - slack <= d <= span.end + slack]
+        found = [d for d in days[place] if is_near(d, span, slack_days)]
         told = min(found, key=lambda d: (abs(d - own), d), default=own)
         evidence = entry.session_id in instance.answer_session_ids
         rows.append((own, evidence, bool(found), told if told != own else None))

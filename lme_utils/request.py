@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -99,6 +100,9 @@ class Reply:
     source: str = ""
     first_logprobs: dict[str, float] | None = None
     parsed: Any = None
+
+
+Ask = Callable[..., list[Reply]]  # `Models.ask` with a model's name filled in
 
 
 class StopRun(RuntimeError):

@@ -9,7 +9,7 @@ and E.4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, get_args
@@ -17,7 +17,7 @@ from typing import Any, get_args
 from .config import read_prompt
 from .date_words import DAY, Span
 from .dates_in_text import dates_by_rules, range_by_rules
-from .request import Reply
+from .request import Ask, Reply
 from .schema import Compat, Instance, Out, Ranking, Status
 
 __all__ = [
@@ -25,12 +25,11 @@ __all__ = [
     "Span",
     "ask_ranges",
     "dates_by_rules",
+    "is_near",
     "official_span",
     "prune",
     "range_by_rules",
 ]
-
-Ask = Callable[..., list[Reply]]
 
 MAX_TOKENS = 60
 _DAY_OR_NULL = {
@@ -186,7 +185,7 @@ def prune(
     if span is None:
         return ranking
     fits = [
-        any(_is_near(day, span, slack_days) for day in times.get(r.position[0], ()))
+        any(is_near(day, span, slack_days) for day in times.get(r.position[0], ()))
         and not (compat == "official" and "noans" in r.id)
         for r in ranking.records
     ]
@@ -207,5 +206,6 @@ def prune(
     )
 
 
-def _is_near(day: date, span: Span, slack_days: int) -> bool:
+def is_near(day: date, span: Span, slack_days: int) -> bool:
+    """Whether a day lies in a span widened by so many days on both sides."""
     return span.start - day <= slack_days * DAY and day - span.end <= slack_days * DAY

@@ -13,17 +13,16 @@ from __future__ import annotations
 import json
 import random
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ..config import PROMPTS, read_prompt
 from ..files import written_aside
-from ..request import Reply
+from ..request import Ask, Reply
 from ..schema import QUESTION_TYPES
 from .items import MOST_ROUNDS, Attribute
 
-Ask = Callable[..., list[Reply]]
 Line = dict[str, Any]
 END = "(end)"
 MAX_TOKENS = {"background": 320, "question": 260, "user": 80, "assistant": 160}
