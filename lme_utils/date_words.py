@@ -45,6 +45,17 @@ class Span:
         """How many days it holds, at least 1."""
         return (self.end - self.start).days + 1
 
+    def iou(self, other: Span) -> float:
+        """The days that both hold over the days that either holds, in [0, 1].
+
+        >>> week = Span(date(2023, 5, 1), date(2023, 5, 7))
+        >>> week.iou(Span(date(2023, 5, 5), date(2023, 5, 14)))
+        0.21428571428571427
+        """
+        common = (min(self.end, other.end) - max(self.start, other.start)).days + 1
+        common = max(common, 0)
+        return common / (self.n_days + other.n_days - common)
+
     def days(self) -> Iterator[date]:
         """Each of its days in turn."""
         return (self.start + i * DAY for i in range(self.n_days))

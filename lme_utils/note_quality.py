@@ -1,13 +1,14 @@
-"""What notes keep of a conversation, measured by words: no judge needed, and crude.
+"""What notes keep of a conversation, and ranges of a question: no judge needed.
 
-Both measures compare content words (stems without stop words), so a paraphrase counts
-as lost. The embedded data says for each question which statement its evidence session
-was written around; real data does not.
+Notes are compared by content words (stems without stop words), so a paraphrase counts
+as lost; events and ranges by their days. The embedded data says for each question which
+statement its evidence session was written around; real data does not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import date
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from .extract import Notes, shown_text
 from .finding import Memory, find
 from .index import build_records
 from .schema import Config, Granularity, Instance
-from .wording import normalise, tokens
+from .wording import dates, normalise, tokens
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -126,4 +127,51 @@ def question_overlap(
                 for rank, record in enumerate(ranking.records, 1)
                 if record.gold
             ]
+    return pd.DataFrame(rows)
+
+
+def dated_statements(
+    instances: Sequence[Instance],
+    events: Notes,
+    sidecar: Mapping[str, Mapping[str, Any]],
+) -> pd.DataFrame:
+    """How near the events of evidence sessions come to the days of their statements.
+
+    events   notes of sessions, of kind "event"
+    sidecar  as for `kept_words`; statements that name no date are left out
+    returns  a row per question and statement: question_id, session_id, statement, day
+             (the last that it names, in the session's year if it names none),
+             session_day (when it was told), n_events, days_off (of the event with most
+             of the statement's content words, of several such the nearest), nearest
+             (days off of the nearest event of all); nan without events
+    """
+    import pandas as pd
+
+    rows = []
+    for instance in instances:
+        records = {record.id: record for record in build_records(instance)}
+        for evidence in sidecar[instance.question_id]["evidence"]:
+            record, statement = records[evidence["session_id"]], evidence["statement"]
+            note = events.get(shown_text(record, "event"))
+            named = list(dates(normalise(statement)))
+            if note is None or not named:
+                continue
+            month, day_of_month, year = named[-1]
+            day = date(year or record.date.year, month, day_of_month)
+            told = [
+                (-word_share(statement, event.text), abs((event.date - day).days))
+                for event in note.events
+            ]
+            rows.append(
+                {
+                    "question_id": instance.question_id,
+                    "session_id": record.id,
+                    "statement": statement,
+                    "day": day,
+                    "session_day": record.date.date(),
+                    "n_events": len(told),
+                    "days_off": min(told)[1] if told else None,
+                    "nearest": min((off for _, off in told), default=None),
+                }
+            )
     return pd.DataFrame(rows)

@@ -1,12 +1,16 @@
-"""Words that notes keep, on the toy history."""
+"""What notes keep, on the toy history."""
+
+from datetime import date
 
 import pytest
 from test_finding import Stub
 from toy import question
 
 from lme_utils import finding
+from lme_utils.extract import Event, Note, shown_text
 from lme_utils.formats import to_instance
-from lme_utils.note_quality import kept_words, question_overlap
+from lme_utils.index import build_records
+from lme_utils.note_quality import dated_statements, kept_words, question_overlap
 from lme_utils.schema import Config
 
 
@@ -43,3 +47,42 @@ def test_question_overlap_by_hand(item):
     assert table["share"].tolist() == [pytest.approx(1 / 3)] * 2
     assert table["n_words"].tolist() == [9, 9]
     assert sorted(table["rank"]) == [1, 2]
+
+
+def test_dated_statements_by_hand(item):
+    first, second = (
+        record for record in build_records(item) if record.id.startswith("answer_aa")
+    )
+    events = {
+        shown_text(first, "event"): Note(
+            "event",
+            events=(
+                Event(date(2023, 5, 9), "The user bought a lamp."),
+                Event(date(2023, 5, 14), "The user bought two mugs."),
+            ),
+        ),
+        shown_text(second, "event"): Note("event"),
+    }
+    sidecar = {
+        "q1": {
+            "evidence": [
+                {
+                    "session_id": first.id,
+                    "statement": "The user bought two mugs on 10 May 2023.",
+                },
+                {"session_id": first.id, "statement": "The user bought two mugs."},
+                {
+                    "session_id": second.id,
+                    "statement": "A mug came the day before, on 3 June.",
+                },
+            ]
+        }
+    }
+    table = dated_statements([item], events, sidecar)
+    # The statement without a date is left out; the event about mugs is four days off.
+    assert table["session_id"].tolist() == [first.id, second.id]
+    # A day without a year is of the year in which it was told.
+    assert table["day"].tolist() == [date(2023, 5, 10), date(2024, 6, 3)]
+    assert table["days_off"].iloc[0] == 4 and table["nearest"].iloc[0] == 1
+    assert table["n_events"].tolist() == [2, 0]
+    assert table[["days_off", "nearest"]].iloc[1].isna().all()
