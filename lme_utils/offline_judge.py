@@ -108,7 +108,8 @@ def _rule_abstention(question: str, hypothesis: str) -> Ruling:
     text = normalise(wording.conclusion(hypothesis))
     if not text:
         return Ruling(False, "empty")
-    if wording.NOTHING.fullmatch(text) or wording.numbers(text) == {0.0}:
+    counted = wording.numbers(text) - wording.numbers(question)
+    if wording.NOTHING.fullmatch(text) or counted == {0.0}:
         return Ruling(True, "says that there is none")
     parts = [text]
     if not tokens(text) - tokens(question):
@@ -176,6 +177,9 @@ def _rule_one(gold: str, question: str, text: str, tail: str, rubric: str) -> Ru
     items = [tokens(item) & words for item in re.split(r", and |, | and ", gold)]
     if any(item and _share(item, place) < ENOUGH_TOKENS for item in items):
         return Ruling(False, f"words: {share:.0%} of the expected, not every part")
+    choices = [tokens(choice) & words for choice in gold.split(" or ")]
+    if len(choices) > 1 and all(choices):  # either will do
+        share = max(share, *(_share(choice, place) for choice in choices))
     enough = share >= ENOUGH_TOKENS and share * len(words) >= min(2, len(words))
     return Ruling(enough, f"words: {share:.0%} of the expected")
 
@@ -250,8 +254,9 @@ def _rule_choice(question: str, gold: str, text: str, tail: str) -> Ruling | Non
         said = wording.sentences(wording.main_clauses(part))
         said = [s for s in reversed(said) if not wording.refuses(s)]
         clauses = [c for s in said for c in reversed(re.split(r", ", s))]
-        compared = [c for c in clauses if re.search(r"first|before|earlier", c)]
-        for clause in compared + said:
+        compared = [c for c in clauses if re.search(r"before|earlier", c)]
+        named = [c for c in clauses if re.search(r"\bfirst\b", c)]
+        for clause in named + compared + said:
             words = wording.stems(clause)
             first = next((word for word in words if word in right | wrong), None)
             if first:

@@ -59,7 +59,7 @@ _ANSWER = re.compile(
     r"\b(?:answer|response)(?: to (?:the|this|your) question)?\W*\n+"
     r"|\banswer the (?:\w+ )?question\W*\n+"
     r"|\b(?:final |short |my )?answer[^.:\n]{0,20}:"
-    r"|\banswer to [^\n]{0,220}?\bis:?"
+    r"|\banswer to [^.\n]{0,220}?\bis:?"
     r"|\banswer (?:is|would be|will be)\b:?"
 )
 _THEREFORE = re.compile(

@@ -296,6 +296,37 @@ CASES = [
         "A large wool blanket.",
         False,
     ),
+    # A zero beside a number of the question's own is still "none".
+    (
+        "abstention",
+        "How many kites did I buy in the first two weeks?",
+        "Kites were not mentioned.",
+        "Answer: 0 kites were bought in the first two weeks.",
+        True,
+    ),
+    # What is called first counts before what is called before it.
+    (
+        "temporal",
+        "Which came first, the flood in the cellar or the new boiler?",
+        "The flood in the cellar",
+        "The flood came first, in April, before the boiler was put in.",
+        True,
+    ),
+    # Of two that will do, one is enough.
+    (
+        "default",
+        "Which wood did you suggest for the bench?",
+        "I suggested larch or robinia.",
+        "You suggested larch.",
+        True,
+    ),
+    (
+        "default",
+        "Which wood did you suggest for the bench?",
+        "I suggested larch or robinia.",
+        "You suggested oak.",
+        False,
+    ),
 ]
 
 
