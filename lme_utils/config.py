@@ -33,6 +33,9 @@ class Endpoint(_Frozen):
     revision      the exact version (file hash, commit or dated name); part of every
                   stored request. Taken from `data/sources.toml` for local weights
     api_key_env   environment variable that holds the key; empty: no key
+    tokenizer     what lengths are counted with: "qwen2.5" (in `data/tokenizers/`), or
+                  the name of a model on the Hugging Face hub; empty: a token in four
+                  bytes
     n_parallel    requests in flight
     read_per_s, write_per_s   tokens a second, all slots together; for estimates only
     usd_per_m_in, usd_per_m_out   price of a million tokens
@@ -44,6 +47,7 @@ class Endpoint(_Frozen):
     revision: str = ""
     base_url: str = ""
     api_key_env: str = ""
+    tokenizer: str = ""
     context: int = Field(default=8192, ge=1)
     n_parallel: int = Field(default=4, ge=1)
     read_per_s: float = Field(default=60.0, gt=0)
@@ -101,6 +105,7 @@ class Profile(_Frozen):
     retrieval: Retrieval = Retrieval()
     extractor: str = ""  # a name from [endpoints]: notes at writing time, date ranges
     judge: str = "offline"  # "offline", or a name from [endpoints]
+    second_judge: str = ""  # likewise; judges every answer again. Empty: none
     budget_usd: float | None = None  # a run stops before it spends more
     endpoints: dict[str, Endpoint] = Field(default_factory=dict)
 

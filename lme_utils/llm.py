@@ -19,6 +19,7 @@ from .chat import call, open_client
 from .config import Endpoint
 from .request import Reply, Request, StopRun, most_usd, price_usd, read_recording
 from .store import Store, export_recordings
+from .tokens import count_tokens
 
 __all__ = [
     "Estimate",
@@ -167,15 +168,6 @@ class Estimate:
             f"{calls}, {self.n_to_ask:,} to make: about {self.n_prompt:,} tokens in, "
             f"at most {self.n_completion:,} out, up to {self.minutes:,.1f} min{money}"
         )
-
-
-def count_tokens(text: str) -> int:
-    """About how many tokens a text has: a token in four bytes of UTF-8.
-
-    >>> count_tokens("How many mugs did I buy?")
-    6
-    """
-    return -(-len(text.encode(errors="replace")) // 4)
 
 
 def estimate(
