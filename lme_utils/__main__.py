@@ -25,7 +25,7 @@ from .index import build_records
 from .llm import StopRun, say_progress
 from .metrics import mean_scores, score_ranking
 from .retrieve import Retriever, embed_all, rank_all
-from .schema import Answer, Config, Instance
+from .schema import Answer, Config, Instance, Verdict
 
 
 def describe(args: argparse.Namespace) -> None:
@@ -127,27 +127,56 @@ def answer(args: argparse.Namespace) -> None:
 
 
 def judge(args: argparse.Namespace) -> None:
-    """Judge the answers of a file: writes them with `autoeval_label` added."""
+    """Judge the answers of a file: writes them with `autoeval_label` added.
+
+    A second judge's verdict is added as `autoeval_label_2`, and how far the two agree
+    is printed: by kind of question, with the answers they part on.
+    """
     from . import study
 
     profile = load_profile(args.profile)
     instances = {i.question_id: i for i in data.load_instances(args.data)}
     lines, answers = exchange.read_answers(args.answers, instances)
+    names = [args.judge or profile.judge, args.second or profile.second_judge]
     with study.Models(profile) as models:
-        verdicts = study.judge_answers(answers, args.judge or profile.judge, models)
+        judged = [
+            [verdict for verdict, _ in study.judge_answers(answers, name, models)]
+            for name in names
+            if name
+        ]
     exchange.write_jsonl(
         args.out,
         (
-            line | exchange.verdict_fields(instance, verdict)
-            for line, (instance, _), verdict in zip(
-                lines, answers, verdicts, strict=True
+            line | exchange.verdict_fields(instance, *verdicts)
+            for line, (instance, _), *verdicts in zip(
+                lines, answers, *judged, strict=True
             )
         ),
     )
-    n_unjudged = sum(v.label is None for v in verdicts)
-    say(f"{len(verdicts)} answers judged, {n_unjudged} without a verdict: {args.out}")
+    if len(judged) == 2:
+        print_agreement([instance.kind for instance, _ in answers], *judged)
+    for name, verdicts in zip(names, judged, strict=False):
+        n_unjudged = sum(v.label is None for v in verdicts)
+        say(f"{name}: {len(verdicts)} answers judged, {n_unjudged} without a verdict")
+    say(f"written: {args.out}")
     if models.stopped:
         raise models.stopped
+
+
+def print_agreement(
+    kinds: Sequence[str], first: Sequence[Verdict], second: Sequence[Verdict]
+) -> None:
+    """Print how far two judges agree on the same answers, overall and by kind."""
+    import pandas as pd
+
+    from .judge import agreement_table
+
+    rows = pd.DataFrame({"kind": kinds})
+    for name, verdicts in (("label", first), ("label_2", second)):
+        rows[name] = pd.array([v.label for v in verdicts], dtype="boolean")
+    flips = {"false_yes": "yes to no", "false_no": "no to yes"}
+    shown = agreement_table(rows).drop(columns=["true_yes", "true_no"])
+    print(shown.rename(columns=flips).to_markdown(index=False, floatfmt=".3f"))
 
 
 def report(args: argparse.Namespace) -> None:
@@ -295,6 +324,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--data", type=Path, required=True)
     add_profile(made)
     made.add_argument("--judge", help="offline, or an endpoint of the profile")
+    made.add_argument("--second", help="another judge, to see how far the two agree")
     made.add_argument("--out", type=Path, required=True)
 
     made = command(report)

@@ -7,13 +7,17 @@ import hashlib
 import re
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from .config import ROOT
 from .formats import SessionStore, open_data, read_raw, to_instance
 from .schema import Entry, Instance, Session
+
+if TYPE_CHECKING:
+    import numpy as np
 
 # What breaks tools that work line by line.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\u2028\u2029]")
@@ -52,6 +56,48 @@ def load_sample(path: str | Path, question_ids: Collection[str]) -> list[Instanc
     if missing:
         raise ValueError(f"{path}: no question {', '.join(sorted(missing))}")
     return chosen
+
+
+def shorten(instance: Instance, n_fillers: int, rng: np.random.Generator) -> Instance:
+    """The question with a part of its history: the evidence and some of the rest.
+
+    n_fillers  how many of the other sessions stay, drawn without replacement; all of
+               them where there are not more
+    returns    the instance with every place of a session in `answer_session_ids`, and
+               the places drawn, in the history's order
+
+    Of generators with the same seed, a longer history holds all of a shorter one.
+    Raises ValueError for a negative `n_fillers`. Paper §3.2: histories of any length.
+    """
+    if n_fillers < 0:
+        raise ValueError(f"n_fillers: got {n_fillers}, wanted 0 or more")
+    is_evidence = [
+        e.session_id in instance.answer_session_ids for e in instance.history
+    ]
+    fillers = [place for place, found in enumerate(is_evidence) if not found]
+    drawn = {fillers[i] for i in rng.permutation(len(fillers))[:n_fillers]}
+    kept = tuple(
+        entry
+        for place, entry in enumerate(instance.history)
+        if is_evidence[place] or place in drawn
+    )
+    return replace(instance, history=kept)
+
+
+def evidence_positions(instance: Instance) -> tuple[float, ...]:
+    """Where in the history each evidence session stands, in the history's order.
+
+    returns  in [0, 1]: 0 is the first session of the file (the oldest, where the file
+             is in order of time), 1 the last, next to the question. The only session
+             of a history is the last. A session that stands there twice counts twice,
+             one that the file lists but does not hold not at all
+    """
+    last = len(instance.history) - 1
+    return tuple(
+        place / last if last else 1.0
+        for place, entry in enumerate(instance.history)
+        if entry.session_id in instance.answer_session_ids
+    )
 
 
 def describe(path: str | Path) -> dict[str, Any]:

@@ -194,16 +194,23 @@ def read_answers(
     return [lines[name] for name in instances], answered
 
 
-def verdict_fields(instance: Instance, verdict: Verdict) -> dict[str, Any]:
-    """What a verdict adds to an answer's line, as the authors' scorer does."""
-    return {
-        "question_type": instance.question_type,
-        "autoeval_label": {
-            "model": verdict.judge,
-            "label": verdict.label,
-            "reason": verdict.reason,
-        },
-    }
+def verdict_fields(
+    instance: Instance, verdict: Verdict, second: Verdict | None = None
+) -> dict[str, Any]:
+    """What a verdict adds to an answer's line, as the authors' scorer does.
+
+    second  another judge's verdict; it goes beside, as `autoeval_label_2`, where the
+            authors' scripts do not look
+    """
+    fields: dict[str, Any] = {"question_type": instance.question_type}
+    for name, found in (("autoeval_label", verdict), ("autoeval_label_2", second)):
+        if found:
+            fields[name] = {
+                "model": found.judge,
+                "label": found.label,
+                "reason": found.reason,
+            }
+    return fields
 
 
 def read_verdicts(path: Path, instances: Sequence[Instance] | None) -> pd.DataFrame:

@@ -20,8 +20,8 @@ from .index import build_records, expand
 from .llm import say_progress
 from .metrics import has_user_side_target, score_ranking
 from .models import Models
-from .retrieve import Retriever, embed_all, fuse, rank
-from .schema import Config, Granularity, Instance, Ranking, Record
+from .retrieve import BY_DATE, Retriever, embed_all, fuse, rank
+from .schema import Config, Granularity, Instance, Ranking, Record, Value
 from .timeline import ModelRange, Span
 
 if TYPE_CHECKING:
@@ -75,10 +75,25 @@ def kind_of(key: str) -> str:
     return "" if kind == "V" else kind
 
 
+def value_kind(value: str) -> str:
+    """The kind of note that is read instead of an item's turns; "" for V, the turns.
+
+    Raises ValueError for another value.
+
+    >>> value_kind("V"), value_kind("fact")
+    ('', 'fact')
+    """
+    if value not in get_args(Value):
+        raise ValueError(
+            f"value: got {value!r}, wanted one of {', '.join(get_args(Value))}"
+        )
+    return "" if value == "V" else value
+
+
 def remember(
     configs: Iterable[Config], instances: Sequence[Instance], models: Models
 ) -> Memory:
-    """Everything a model must say before these configurations can rank.
+    """Everything a model must say before these configurations can rank and be read.
 
     Ranges come first: events are asked for only where a question has a range, since
     without one nothing is pruned.
@@ -92,7 +107,7 @@ def remember(
         memory.ranges = {one.question_id: one for one in found}
     wanted: dict[tuple[str, Granularity], dict[str, Instance]] = {}
     for config in configs:
-        if kind := kind_of(config.key):
+        for kind in filter(None, (_key_kind(config), value_kind(config.value))):
             wanted.setdefault((kind, config.granularity), {}).update(
                 (instance.question_id, instance) for instance in instances
             )
@@ -150,12 +165,18 @@ def resolve(retriever: str, profile: Profile) -> tuple[Retriever, str]:
     return "dense", retriever
 
 
+def _key_kind(config: Config) -> str:
+    """The kind of note in the keys that are searched; "" where none is."""
+    kind = kind_of(config.key)
+    return "" if config.retriever in BY_DATE else kind
+
+
 def _indexes(
     config: Config, instance: Instance, memory: Memory | None
 ) -> list[tuple[Record, ...]]:
     """What is ranked: one index, or two whose rankings are fused."""
     records = build_records(instance, config.granularity, config.compat)
-    kind = kind_of(config.key)
+    kind = _key_kind(config)
     if not kind:
         return [records]
     notes = memory.notes[kind, config.granularity]

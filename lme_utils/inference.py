@@ -2,7 +2,8 @@
 
 Every share is given with n and a Wilson interval. Two configurations answer the same
 questions, so they are compared question by question: exact McNemar for right and
-wrong, a paired bootstrap for scores, Holm over a family of tests.
+wrong, a paired bootstrap for scores, Holm over a family of tests. A share that an
+erring judge counted can be corrected for its errors.
 """
 
 from __future__ import annotations
@@ -196,6 +197,76 @@ def mean_interval(
     drawn = array[rng.integers(len(array), size=(n, len(array)))].mean(axis=1)
     low, high = np.quantile(drawn, (0.025, 0.975))
     return float(low), float(high)
+
+
+def corrected_share(
+    n_right: int,
+    n: int,
+    yes: tuple[int, int],
+    no: tuple[int, int],
+    rng: np.random.Generator,
+    draws: int = 10_000,
+    level: float = 0.95,
+) -> tuple[float, float, float]:
+    """A share right as it would be without the errors of the judge that counted it.
+
+    n_right  answers that the judge calls right, of the n that it labelled
+    yes      (found, of): of so many answers known to be right, those that it called
+             right; their share is the sensitivity
+    no       (found, of): of so many known to be wrong, those that it called wrong;
+             their share is the specificity
+    returns  (share, low, high), in [0, 1]
+
+    share = (n_right / n + specificity - 1) / (sensitivity + specificity - 1), cut to
+    [0, 1] (Rogan and Gladen 1978). For the interval the three shares are drawn from
+    their beta posteriors (prior: Jeffreys), so that it carries what is uncertain in the
+    labelled answers and in the new ones. A draw of a judge no better than chance says
+    nothing: it counts as 0 for the low end and as 1 for the high end.
+
+    Assumes that the judge errs on the new answers as on the labelled ones, and as often
+    whoever wrote the answer: take labelled answers like the new ones, kind by kind
+    where the errors differ by kind. Sensitivity and specificity are those against the
+    labels, which may be wrong themselves.
+
+    Raises ValueError for counts that do not fit or are of nothing, and where the judge
+    is no better than chance (sensitivity + specificity <= 1).
+
+    >>> found = corrected_share(70, 100, (90, 100), (80, 100), np.random.default_rng(1))
+    >>> [round(x, 2) for x in found]  # (0.7 + 0.8 - 1) / (0.9 + 0.8 - 1)
+    [0.71, 0.56, 0.86]
+    """
+    counts = {"right": (n_right, n), "yes": yes, "no": no}
+    for name, (found, total) in counts.items():
+        if not 0 <= found <= total or total == 0:
+            raise ValueError(
+                f"corrected_share: {name}: got {found} of {total}, wanted "
+                "0 <= found <= of, of at least one"
+            )
+    observed, sensitivity, specificity = (
+        found / total for found, total in counts.values()
+    )
+    if sensitivity + specificity <= 1:
+        raise ValueError(
+            f"corrected_share: got sensitivity {sensitivity:.3f} and specificity "
+            f"{specificity:.3f}, wanted a sum above 1: this judge is no better than "
+            "chance"
+        )
+
+    def without_errors(observed, sensitivity, specificity):
+        share = (observed + specificity - 1) / (sensitivity + specificity - 1)
+        return np.clip(share, 0, 1)
+
+    share = float(without_errors(observed, sensitivity, specificity))
+    drawn = [
+        rng.beta(found + 0.5, total - found + 0.5, draws)
+        for found, total in counts.values()
+    ]
+    shares = without_errors(*drawn)
+    by_chance = drawn[1] + drawn[2] <= 1
+    low = np.quantile(np.where(by_chance, 0, shares), (1 - level) / 2)
+    high = np.quantile(np.where(by_chance, 1, shares), (1 + level) / 2)
+    # Cut to [0, 1], the share may lie at an end that no draw reaches.
+    return share, min(share, float(low)), max(share, float(high))
 
 
 def _paired(a: Sequence[float], b: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:

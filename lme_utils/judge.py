@@ -4,19 +4,26 @@ The rubric follows the question's type, except that questions with `_abs` in the
 abstention questions whatever their type (paper §3.3, Figure 10). The model is asked for
 yes or no, and where the server tells, the verdict is taken from the probability of
 "yes" at the first token: small models know more than they say.
+
+How far two judges agree is counted answer by answer. What a judge's errors do to a
+share right, and how to allow for them, is in `stats.corrected_share`.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .config import read_prompt
 from .offline_judge import rule
 from .request import Reply
-from .schema import Compat, Verdict
+from .schema import KINDS, Compat, Verdict
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MAX_TOKENS = 4  # of the judge's reply
 TOP_LOGPROBS = 10
@@ -38,17 +45,26 @@ class Agreement(NamedTuple):
     n          answers that the reference labelled
     agree      share of equal labels; a missing label of the first is none
     kappa      Cohen's kappa, agreement beyond chance; nan where chance is all
+    true_yes   both say yes
+    true_no    both say no
     false_yes  the first says yes, the reference no
     false_no   the first says no, the reference yes
     missing    the first says nothing
+
+    The last five add up to n.
     """
 
     n: int
     agree: float
     kappa: float
+    true_yes: int
+    true_no: int
     false_yes: int
     false_no: int
     missing: int
+
+
+_NOTHING = Agreement(0, math.nan, math.nan, 0, 0, 0, 0, 0)
 
 
 def rubric(question_id: str, question_type: str) -> str:
@@ -122,30 +138,75 @@ def read_verdict(
 def agreement(labels: Sequence[bool | None], reference: Sequence[bool]) -> Agreement:
     """How far a judge's labels agree with reference labels, answer by answer.
 
-    >>> agreement([True, False, None, True], [True, False, True, False])
-    Agreement(n=4, agree=0.5, kappa=0.2, false_yes=1, false_no=0, missing=1)
+    >>> found = agreement([True, False, None, True], [True, False, True, False])
+    >>> found.n, found.agree, found.kappa
+    (4, 0.5, 0.2)
+    >>> found[3:]  # true yes, true no, false yes, false no, missing
+    (1, 1, 1, 0, 1)
+
+    Raises ValueError without answers, and for unequal lengths.
     """
     pairs = list(zip(labels, reference, strict=True))
     if not pairs:
         raise ValueError("agreement: got no answers, wanted at least one")
     n = len(pairs)
-    agree = sum(a is not None and bool(a) == b for a, b in pairs) / n
-    chance = (
-        sum(
-            sum(a is not None and bool(a) == value for a, _ in pairs)
-            * sum(b == value for _, b in pairs)
-            for value in (True, False)
+    count = Counter((None if a is None else bool(a), bool(b)) for a, b in pairs)
+    true_yes, true_no = count[True, True], count[False, False]
+    false_yes, false_no = count[True, False], count[False, True]
+    missing = count[None, True] + count[None, False]
+    agree = (true_yes + true_no) / n
+    n_yes = true_yes + false_no + count[None, True]  # of the reference
+    chance = (true_yes + false_yes) * n_yes + (true_no + false_no) * (n - n_yes)
+    chance /= n**2
+    kappa = round((agree - chance) / (1 - chance), 12) if chance < 1 else math.nan
+    return Agreement(n, agree, kappa, true_yes, true_no, false_yes, false_no, missing)
+
+
+def agreement_table(
+    rows: pd.DataFrame, first: str = "label", second: str = "label_2", by: str = "kind"
+) -> pd.DataFrame:
+    """How far two judges agree: overall, then for each value of a column.
+
+    rows           one a judged answer, as `study.run` gives them with two judges
+    first, second  columns of labels (True, False or missing); the second is the
+                   reference
+    by             the kinds of question come in the paper's order, other values in
+                   order of appearance
+    returns        a row for "overall" and each value, with the columns by, n, agree,
+                   low, high (95% Wilson interval of `agree`), kappa, true_yes,
+                   true_no, false_yes, false_no, missing (as in `Agreement`), and
+                   left_out: answers that the second judge gave no label
+
+    Without a label of the second, agree and kappa are nan and the interval (0, 1).
+    The interval takes answers as independent: it is too narrow where several of them
+    are to the same question. Raises ValueError for a column that is not there.
+    """
+    import pandas as pd
+
+    from .stats import OVERALL, wilson
+
+    if lacking := [name for name in (by, first, second) if name not in rows]:
+        raise ValueError(
+            f"agreement_table: no column {', '.join(lacking)}; got "
+            f"{', '.join(map(str, rows.columns))}"
         )
-        / n**2
-    )
-    return Agreement(
-        n=n,
-        agree=agree,
-        kappa=round((agree - chance) / (1 - chance), 12) if chance < 1 else math.nan,
-        false_yes=sum(a is not None and bool(a) and not b for a, b in pairs),
-        false_no=sum(a is not None and not a and b for a, b in pairs),
-        missing=sum(a is None for a, _ in pairs),
-    )
+    present = list(rows[by].unique())
+    names = [kind for kind in KINDS if kind in present]
+    names += [name for name in present if name not in KINDS]
+    groups = [(OVERALL, rows)] + [(name, rows[rows[by] == name]) for name in names]
+    out = []
+    for name, group in groups:
+        labelled = group[group[second].notna()]
+        found = _NOTHING
+        if len(labelled):
+            labels = [None if pd.isna(x) else bool(x) for x in labelled[first]]
+            found = agreement(labels, [bool(x) for x in labelled[second]])
+        low, high = wilson(found.true_yes + found.true_no, found.n)
+        counts = found._asdict()
+        row = {by: name, "n": counts.pop("n"), "agree": counts.pop("agree")}
+        row |= {"low": low, "high": high} | counts
+        out.append(row | {"left_out": len(group) - len(labelled)})
+    return pd.DataFrame(out)
 
 
 def _p_yes(first_logprobs: dict[str, float] | None) -> float | None:

@@ -16,7 +16,7 @@ from .files import written_aside
 from .models import RECORDINGS, Models, open_store
 
 MOST_ROWS_PLAIN = 1_000
-TEXT_COLUMNS = ["hypothesis", "reason", "verdict_reason", "keys"]
+TEXT_COLUMNS = ["hypothesis", "reason", "verdict_reason", "verdict_reason_2", "keys"]
 
 
 def record(profile: Profile) -> list[Path]:

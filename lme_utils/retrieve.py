@@ -2,8 +2,9 @@
 
 The query is the question's text alone. The retrievers: `bm25` over what stands between
 single spaces, as the authors have it; `bm25-words` over lower-cased words without
-punctuation; `dense` (dot product of sentence embeddings); `oracle` (evidence first).
-Scoring is exact: every record of the history is scored.
+punctuation; `dense` (dot product of sentence embeddings); `oracle` (evidence first);
+`newest` and `oldest` (by date alone: with a budget, what is kept of a history that is
+too long for its reader). Scoring is exact: every record of the history is scored.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
 from .schema import Compat, Instance, Ranking, Record
 
-Retriever = Literal["bm25", "bm25-words", "dense", "oracle"]
+Retriever = Literal["bm25", "bm25-words", "dense", "oracle", "newest", "oldest"]
+BY_DATE: tuple[Retriever, ...] = ("newest", "oldest")  # these look at no key
 RRF_K = 60  # reciprocal-rank fusion, Cormack, Clarke and Büttcher 2009
 _WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)?")
 
@@ -35,6 +37,9 @@ def rank(
     """The records, best first.
 
     records  from `index.build_records`, at least one
+    retriever  `newest` ranks by date, the last first, and of equal dates the last of
+             the history; `oldest` the other way round (what the authors' readers get
+             of a history that is too long: its head)
     compat   how equal scores are ordered, and items with several records: fixed keeps
              the history's order and of each item the best record; official does what
              the authors' reversed, unstable argsort does, and keeps all records
@@ -51,10 +56,13 @@ def rank(
         scores = dense_scores(instance.question, keys, model)
     elif retriever == "oracle":
         scores = np.array([float(record.gold) for record in records])
+    elif retriever in BY_DATE:
+        scores = _place_in_time(records)
+        if retriever == "oldest":
+            scores = len(records) - 1 - scores
     else:
-        raise ValueError(
-            f"retriever: got {retriever!r}, wanted bm25, bm25-words, dense or oracle"
-        )
+        known = ", ".join(get_args(Retriever))
+        raise ValueError(f"retriever: got {retriever!r}, wanted one of {known}")
     if compat == "official" and retriever != "oracle":
         order = _argsort_official(scores)
     else:
@@ -182,6 +190,14 @@ def rank_all(
     """Rank the records of each instance in turn: yields (instance, ranking)."""
     for instance in instances:
         yield instance, rank(instance, index(instance), retriever, compat, model)
+
+
+def _place_in_time(records: Sequence[Record]) -> np.ndarray:
+    """Of each record its number from 0 in order of date, then of the history."""
+    order = sorted(
+        range(len(records)), key=lambda i: (records[i].date, records[i].position)
+    )
+    return np.argsort(order).astype(float)
 
 
 def _argsort_official(scores: np.ndarray) -> np.ndarray:

@@ -25,6 +25,7 @@ KINDS = (*QUESTION_TYPES, ABSTENTION)  # the seven kinds of the paper
 
 Compat = Literal["official", "fixed"]
 Granularity = Literal["session", "turn"]
+Value = Literal["V", "summary", "fact"]
 Layout = Literal["json", "nl"]
 Method = Literal["direct", "con", "con-separate"]
 Status = Literal["ok", "failed", "not run"]
@@ -111,7 +112,8 @@ class Record:
 
     id        as the authors write it: session id, or `{session id}_{turn number}`
     key       text that is searched
-    value     the turns the reader gets, a whole session or one round
+    value     what the reader gets: the turns of a whole session or of one round, or
+              the texts of a note on them
     position  (place in the history, turn number from 0, or -1 for a session);
               unique inside an instance where ids are not
     gold      whether it holds evidence; scoring only
@@ -119,7 +121,7 @@ class Record:
 
     id: str
     key: str
-    value: tuple[Turn, ...]
+    value: tuple[Turn, ...] | tuple[str, ...]
     date: datetime
     position: tuple[int, int]
     gold: bool
@@ -138,7 +140,9 @@ class Ranking:
 class Config:
     """One configuration: the four control points of the paper (§4) and who reads.
 
-    CP1 value: `granularity`.
+    CP1 value: `granularity`, and what is read of each item: `value` is "V" (its turns),
+    or the "summary" or the facts ("fact") noted about it. Items are found by their
+    keys, whatever their value.
 
     CP2 key: `retriever` is one of `retrieve.rank` (its "dense" means the profile's
     embedder), the name of another embedder, or "log" (the rankings of a file). `key` is
@@ -153,7 +157,8 @@ class Config:
     outside the range (`timeline.prune`).
 
     CP4 reading: `layout`, `method`, and the budget: the first `k` items, or as many
-    whole items as fit `budget_tokens` of the reader's tokens (None: no limit).
+    whole items as fit `budget_tokens` of the reader's tokens (None: no limit). With the
+    retriever "newest" or "oldest" that is the history, cut at one end.
 
     reader  an endpoint of the profile; "" where only retrieval is asked for
     compat  how keys, time and scores are made, see `index`
@@ -162,6 +167,7 @@ class Config:
     reader: str = ""
     retriever: str = "oracle"
     granularity: Granularity = "session"
+    value: Value = "V"
     key: str = "V"
     merging: Merging = "key"
     split: bool = False

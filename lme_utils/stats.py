@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from .inference import (
+    corrected_share,
     holm,
     mcnemar_exact,
     mean_interval,
@@ -28,6 +29,7 @@ __all__ = [
     "COUNTS",
     "MEASURES",
     "compare",
+    "corrected_share",
     "holm",
     "mcnemar_exact",
     "mean_interval",

@@ -7,34 +7,34 @@ every question, and the next run goes on from there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import judge, llm
 from .config import Profile
 from .files import written_aside
-from .finding import FIELDS, Memory, find, remember
+from .finding import remember
+from .jobs import Job, make_jobs, room
 from .models import Models
-from .read import answer_messages, choose_records, note_messages
-from .schema import Answer, Config, Instance, Ranking, Record, Verdict
+from .read import answer_messages, note_messages
+from .schema import Answer, Config, Instance, Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
 
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """One question under one configuration, with the records its reader gets.
-
-    n_left_out  records that did not fit the budget
-    """
-
-    config: Config
-    instance: Instance
-    records: tuple[Record, ...]
-    n_left_out: int = 0
+__all__ = [
+    "Job",
+    "Models",
+    "answer",
+    "judge_answers",
+    "make_jobs",
+    "reading_order",
+    "room",
+    "run",
+    "save_table",
+]
 
 
 def run(
@@ -51,7 +51,9 @@ def run(
 
     Returns a table with one row a configuration and question: the fields of `Config`,
     `Answer` and `Verdict`, the question's type and kind, how many records were read
-    (`n_records`) and did not fit (`n_left_out`), and the keys of the calls made.
+    (`n_records`), did not fit (`n_left_out`) and held nothing (`n_empty`), the tokens
+    of history read (`n_read`), and the keys of the calls made.
+    Where the profile has a second judge, the columns of its verdict end in `_2`.
     Raises `llm.StopRun`, its `table` holding all rows, where going on made no sense.
     """
     instances = list(instances)
@@ -62,69 +64,18 @@ def run(
         for reader in dict.fromkeys(config.reader for config in configs):
             chosen = [job for job in jobs if job.config.reader == reader]
             answers |= answer(chosen, reader, models)
-        verdicts = judge_answers(
-            [(job.instance, answers[job][0]) for job in jobs], profile.judge, models
-        )
+        answered = [(job.instance, answers[job][0]) for job in jobs]
+        judges = [name for name in (profile.judge, profile.second_judge) if name]
+        verdicts = [judge_answers(answered, name, models) for name in judges]
     rows = [
-        _row(job, *answers[job], verdict)
-        for job, verdict in zip(jobs, verdicts, strict=True)
+        _row(job, *answers[job], judged)
+        for job, *judged in zip(jobs, *verdicts, strict=True)
     ]
     table = _as_table(rows, profile)
     if models.stopped:
         models.stopped.table = table
         raise models.stopped
     return table
-
-
-def make_jobs(
-    configs: Sequence[Config],
-    instances: Sequence[Instance],
-    profile: Profile,
-    memory: Memory | None = None,
-    logged: Mapping[str, Ranking] | None = None,
-) -> list[Job]:
-    """Retrieve for every configuration and question.
-
-    memory  what models noted, for configurations with such keys or ranges
-    logged  rankings by question id, for configurations whose retriever is "log"
-    """
-    rankings: dict[tuple, Ranking] = {}
-    jobs = []
-    for config in configs:
-        for instance in instances:
-            key = (*(getattr(config, name) for name in FIELDS), instance.question_id)
-            if key not in rankings:
-                rankings[key] = (
-                    logged[instance.question_id]
-                    if config.retriever == "log"
-                    else _ranking(instance, config, profile, memory)
-                )
-            ranking = rankings[key]
-            chosen, n_left_out = choose_records(
-                ranking, config.k, config.budget_tokens, llm.count_tokens, config.layout
-            )
-            jobs.append(Job(config, instance, chosen, n_left_out))
-    return jobs
-
-
-def _ranking(
-    instance: Instance, config: Config, profile: Profile, memory: Memory | None
-) -> Ranking:
-    ranking = find(config, instance, profile, memory)
-    return only_evidence(ranking) if config.retriever == "oracle" else ranking
-
-
-def only_evidence(ranking: Ranking) -> Ranking:
-    """The ranking without what holds no evidence: what an oracle retriever returns.
-
-    Where nothing is labelled as evidence, nothing is left (paper §3.4, §5.5).
-    """
-    kept = [i for i, record in enumerate(ranking.records) if record.gold]
-    return Ranking(
-        ranking.question_id,
-        tuple(ranking.records[i] for i in kept),
-        tuple(ranking.scores[i] for i in kept),
-    )
 
 
 def answer(
@@ -170,14 +121,16 @@ def answer(
 
 def judge_answers(
     answered: Sequence[tuple[Instance, Answer]], name: str, models: Models
-) -> list[Verdict]:
-    """A verdict for each answer, from "offline" or from an endpoint of the profile.
+) -> list[tuple[Verdict, tuple[str, ...]]]:
+    """Ask one judge: for each answer its verdict and the keys of the calls behind it.
+
+    name  "offline", which makes no calls, or an endpoint of the profile
 
     An answer that failed gets the label None: it counts as wrong in the strict mean.
     """
     usable = [i for i, (_, answer) in enumerate(answered) if answer.status == "ok"]
     if name == "offline":
-        found = [judge.judge_offline(*_question(*answered[i])) for i in usable]
+        found = [(judge.judge_offline(*_question(*answered[i])), ()) for i in usable]
     else:
         prompts = [
             (judge.judge_messages(*_question(*answered[i])), judge.MAX_TOKENS)
@@ -187,12 +140,12 @@ def judge_answers(
             name, prompts, f"verdicts of {name}", top_logprobs=judge.TOP_LOGPROBS
         )
         found = [
-            judge.read_verdict(answered[i][0].question_id, reply, name)
+            (judge.read_verdict(answered[i][0].question_id, reply, name), (reply.key,))
             for i, reply in zip(usable, replies, strict=True)
         ]
     verdicts = dict(zip(usable, found, strict=True))
     return [
-        verdicts.get(i) or Verdict(instance.question_id, None, name, "no answer")
+        verdicts.get(i) or (Verdict(instance.question_id, None, name, "no answer"), ())
         for i, (instance, _) in enumerate(answered)
     ]
 
@@ -256,24 +209,33 @@ def _question(instance: Instance, answer: Answer) -> tuple[str, str, str, str, s
     )
 
 
-def _row(job: Job, answer: Answer, keys: tuple[str, ...], verdict: Verdict) -> dict:
-    return (
+def _row(
+    job: Job,
+    answer: Answer,
+    keys: tuple[str, ...],
+    judged: Sequence[tuple[Verdict, tuple[str, ...]]],
+) -> dict:
+    row = (
         asdict(job.config)
         | {
             "question_type": job.instance.question_type,
             "kind": job.instance.kind,
             "n_records": len(job.records),
             "n_left_out": job.n_left_out,
+            "n_empty": job.n_empty,
+            "n_read": job.n_read,
         }
         | asdict(answer)
-        | {
-            "label": verdict.label,
-            "judge": verdict.judge,
-            "verdict_reason": verdict.reason,
-            "p_yes": verdict.p_yes,
-            "keys": list(keys),
-        }
     )
+    for suffix, (verdict, _) in zip(("", "_2"), judged, strict=False):
+        row |= {
+            f"label{suffix}": verdict.label,
+            f"judge{suffix}": verdict.judge,
+            f"verdict_reason{suffix}": verdict.reason,
+            f"p_yes{suffix}": verdict.p_yes,
+        }
+    asked = [key for _, calls in judged for key in calls]
+    return row | {"keys": [*keys, *asked]}
 
 
 def _as_table(rows: list[dict], profile: Profile) -> pd.DataFrame:
@@ -281,7 +243,8 @@ def _as_table(rows: list[dict], profile: Profile) -> pd.DataFrame:
 
     table = pd.DataFrame(rows)
     table.insert(0, "profile", profile.name)
-    table["label"] = table["label"].astype("boolean")
+    for name in {"label", "label_2"} & set(table.columns):
+        table[name] = table[name].astype("boolean")
     return table
 
 

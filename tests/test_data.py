@@ -8,12 +8,13 @@ import sys
 import tracemalloc
 from datetime import datetime
 
+import numpy as np
 import pytest
 from toy import question, write
 
 from lme_utils import data
 from lme_utils.config import ROOT
-from lme_utils.formats import FormatError, to_official
+from lme_utils.formats import FormatError, to_instance, to_official
 
 
 def test_loads_plain_xz_and_gz(tmp_path):
@@ -44,6 +45,54 @@ def test_a_sample_is_in_the_files_order_and_complete(tmp_path):
     assert len(data.load_sample(path, [])) == 3
     with pytest.raises(ValueError, match=r"q\.json: no question q4, q5"):
         data.load_sample(path, ["q1", "q5", "q4"])
+
+
+def long_history(names):
+    """A history of these sessions, each with the same text."""
+    return to_instance(
+        question(
+            haystack_session_ids=list(names),
+            haystack_dates=["2024/03/01 (Fri) 10:00"] * len(names),
+            haystack_sessions=question()["haystack_sessions"][:1] * len(names),
+            answer_session_ids=["A", "B"],
+        ),
+        "toy",
+        {},
+    )
+
+
+def names_of(item):
+    return "".join(entry.session_id for entry in item.history)
+
+
+def test_a_shortened_history_keeps_evidence_and_order():
+    item = long_history("aAbcBdAe")  # A stands there twice
+    whole = names_of(item)
+    drawn = set()
+    for seed in range(60):
+        short = data.shorten(item, 2, np.random.default_rng(seed))
+        names = names_of(short)
+        assert len(names) == 5 and names.replace("A", "").count("B") == 1
+        assert names.count("A") == 2
+        rest = iter(whole)
+        assert all(name in rest for name in names)  # in the history's order
+        drawn.add(frozenset(names) - {"A", "B"})
+        longer = data.shorten(item, 3, np.random.default_rng(seed))
+        assert set(names) < set(names_of(longer))
+        assert short.question == item.question
+    assert len(drawn) == 10  # every pair of the five others comes up
+    assert names_of(data.shorten(item, 0, np.random.default_rng(1))) == "ABA"
+    for n in (5, 6, 99):
+        assert data.shorten(item, n, np.random.default_rng(1)) == item
+    with pytest.raises(ValueError, match="n_fillers: got -1, wanted 0 or more"):
+        data.shorten(item, -1, np.random.default_rng(1))
+
+
+def test_where_evidence_stands():
+    assert data.evidence_positions(long_history("AaBcd")) == (0.0, 0.5)
+    assert data.evidence_positions(long_history("aAbcA")) == (0.25, 1.0)
+    assert data.evidence_positions(long_history("A")) == (1.0,)
+    assert data.evidence_positions(long_history("ab")) == ()
 
 
 def test_a_session_is_stored_once(tmp_path):

@@ -4,12 +4,14 @@ import json
 import lzma
 
 import pytest
+from fault_server import FaultServer, Step
 from toy import question, write
 
 from lme_utils import __main__ as cli
 from lme_utils import data, exchange
 from lme_utils.formats import FormatError
 from lme_utils.index import build_records
+from lme_utils.judge import judge_messages
 from lme_utils.metrics import score_ranking
 from lme_utils.retrieve import rank
 from lme_utils.schema import Verdict
@@ -182,3 +184,71 @@ def test_verdicts_are_written_as_the_authors_do(path):
     fields = exchange.verdict_fields(item, Verdict("q1", True, "offline", "number 3"))
     assert fields["autoeval_label"]["label"] is True
     assert fields["question_type"] == "multi-session"
+    assert set(fields) == {"autoeval_label", "question_type"}
+    second = Verdict("q1", None, "gpt", "failed")
+    both = exchange.verdict_fields(item, Verdict("q1", True, "offline", "3"), second)
+    assert both["autoeval_label"]["model"] == "offline"
+    assert both["autoeval_label_2"] == {
+        "model": "gpt",
+        "label": None,
+        "reason": "failed",
+    }
+
+
+def test_two_judges_and_where_they_part(path, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("LME_CACHE", str(tmp_path / "cache"))
+    said = {"q1": "You bought 3 mugs.", "q3_abs": "You did not mention that."}
+    answers = write_lines(
+        tmp_path / "a.jsonl",
+        *({"question_id": name, "hypothesis": said[name]} for name in said),
+    )
+    out, profile = tmp_path / "v.jsonl", tmp_path / "mine.toml"
+    with FaultServer() as server:
+        profile.write_text(
+            'name = "mine"\nabout = ""\njudge = "offline"\n'
+            '[data]\noracle = "o"\ns = "s"\n[reading]\nmax_tokens = { direct = 20 }\n'
+            f'[endpoints.small]\nmodel = "toy"\nbase_url = "{server.base_url}"\n'
+            "n_parallel = 1\nmax_retries = 0\n"
+        )
+        for item in data.load_instances(path):
+            if item.question_id in said:
+                prompt = judge_messages(
+                    item.question_id,
+                    item.question_type,
+                    item.question,
+                    item.answer,
+                    said[item.question_id],
+                )[0]["content"]
+                text = "No." if item.question_id == "q1" else "Yes"
+                server.script[prompt] = [Step(text=text)]
+        words = ["judge", str(answers), "--data", str(path), "--out", str(out)]
+        words += ["--profile", str(profile), "--second", "small"]
+        assert cli.main(words) == 0
+    labels = [
+        [line[name]["label"] for name in ("autoeval_label", "autoeval_label_2")]
+        for line in lines(out)
+    ]
+    # no line for q2: neither judge has anything to say
+    assert labels == [[True, False], [None, None], [True, True]]
+    assert lines(out)[0]["autoeval_label_2"]["model"] == "small"
+    printed = capsys.readouterr()
+    header, _, *rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in printed.out.splitlines()
+        if line.startswith("|")
+    ]
+    table = {row[0]: dict(zip(header, row, strict=True)) for row in rows}
+    assert list(table) == [
+        "overall",
+        "multi-session",
+        "knowledge-update",
+        "abstention",
+    ]
+    overall = table["overall"]
+    assert overall["n"] == "2" and overall["left_out"] == "1"
+    # chance: (2 yes * 1 yes + 0 no * 1 no) / 4, as much as they agree
+    assert (overall["agree"], overall["kappa"]) == ("0.500", "0.000")
+    assert (overall["yes to no"], overall["no to yes"]) == ("1", "0")
+    assert table["multi-session"]["yes to no"] == "1"
+    assert table["abstention"]["agree"] == "1.000"
+    assert "small: 3 answers judged, 1 without a verdict" in printed.err

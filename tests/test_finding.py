@@ -119,6 +119,49 @@ def test_unknown_keys_are_refused():
             finding.kind_of(key)
 
 
+def test_unknown_values_are_refused(items):
+    for value in ("v", "facts", "keyphrase", "V+fact"):
+        with pytest.raises(ValueError, match="wanted one of V, summary, fact"):
+            finding.remember([Config(value=value)], items, Stub())
+
+
+def test_a_value_needs_its_notes_and_leaves_the_ranking_alone(items):
+    models = Stub()
+    config = Config(retriever="bm25", granularity="turn", value="fact")
+    memory = finding.remember([config], items, models)
+    assert list(memory.notes) == [("fact", "turn")]
+    assert len(models.asked) == 6  # the rounds of both histories are the same
+    assert "value" not in finding.FIELDS
+    plain = Config(retriever="bm25", granularity="turn")
+    for item in items:
+        ranking = finding.find(config, item, models.profile, memory)
+        assert ranking == finding.find(plain, item, models.profile)
+    both = Config(retriever="bm25", key="V+fact", value="fact")
+    again = Stub()
+    assert list(finding.remember([both], items, again).notes) == [("fact", "session")]
+    assert len(again.asked) == 3  # one note for key and value
+
+
+def test_rankings_by_date_need_no_key(items):
+    for merging in ("key", "best"):
+        config = Config(retriever="newest", key="V+fact", merging=merging)
+        models = Stub()
+        memory = finding.remember([config], items, models)
+        assert models.asked == [] and memory.notes == {}
+        for retriever, wanted in (
+            ("newest", ["answer_aa_2", "f1", "answer_aa_1"]),
+            ("oldest", ["answer_aa_1", "f1", "answer_aa_2"]),
+        ):
+            config = Config(retriever=retriever, key="V+fact", merging=merging)
+            ranking = finding.find(config, items[0], models.profile, memory)
+            assert ids(ranking) == wanted
+        table, _ = finding.score([config], items, models.profile, models)
+        # oldest first: one of the two evidence sessions is the first of the ranking
+        assert table["recall_share@1"].tolist() == [0.5, 0.5]
+    with pytest.raises(ValueError, match="key: got 'x'"):
+        finding.remember([Config(retriever="newest", key="x")], items, Stub())
+
+
 def test_time_by_rules_and_by_model(items):
     plain, dated = items
     models = Stub()

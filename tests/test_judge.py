@@ -2,9 +2,10 @@
 
 import math
 
+import pandas as pd
 import pytest
 
-from lme_utils import judge
+from lme_utils import judge, stats
 from lme_utils.offline_judge import rule
 from lme_utils.request import Reply
 from lme_utils.schema import QUESTION_TYPES
@@ -79,8 +80,67 @@ def test_agreement_by_hand():
     found = judge.agreement(labels, reference)
     assert (found.n, found.agree, found.false_yes, found.false_no) == (100, 0.7, 10, 20)
     assert found.kappa == pytest.approx((0.7 - 0.5) / 0.5)
+    assert (found.true_yes, found.true_no, found.missing) == (30, 40, 0)
     with pytest.raises(ValueError, match="got no answers"):
         judge.agreement([], [])
+
+
+def test_agreement_counts_an_unlabelled_answer_as_none():
+    labels = [True, True, False, None, None]
+    found = judge.agreement(labels, [True, False, True, True, False])
+    # chance: (2 yes * 3 yes + 1 no * 2 no) / 25 = 0.32
+    assert found == judge.Agreement(
+        n=5,
+        agree=0.2,
+        kappa=pytest.approx((0.2 - 0.32) / 0.68),
+        true_yes=1,
+        true_no=0,
+        false_yes=1,
+        false_no=1,
+        missing=2,
+    )
+
+
+def test_agreement_table_by_hand():
+    kinds = ["abstention", "abstention", "multi-session", "multi-session"]
+    rows = pd.DataFrame(
+        {
+            "kind": [*kinds, "multi-session", "knowledge-update"],
+            "label": pd.array([True, None, True, False, True, True], dtype="boolean"),
+            "label_2": pd.array([True, True, False, True, True, None], dtype="boolean"),
+        }
+    )
+    table = judge.agreement_table(rows)
+    counts = ["n", "true_yes", "true_no", "false_yes", "false_no", "missing"]
+    intervals = ["agree", "low", "high", "kappa"]
+    columns = ["kind", "n", *intervals, *counts[1:], "left_out"]
+    assert list(table.columns) == columns
+    assert table.set_index("kind")[[*counts, "left_out"]].T.to_dict("list") == {
+        "overall": [5, 2, 0, 1, 1, 1, 1],
+        "multi-session": [3, 1, 0, 1, 1, 0, 0],  # the paper's order of kinds
+        "knowledge-update": [0, 0, 0, 0, 0, 0, 1],
+        "abstention": [2, 1, 0, 0, 0, 1, 0],
+    }
+    overall, multi, empty, _ = table.to_dict("records")
+    assert overall["agree"] == 0.4 and multi["agree"] == pytest.approx(1 / 3)
+    # overall, chance: (3 yes * 4 yes + 1 no * 1 no) / 25 = 0.52
+    assert overall["kappa"] == pytest.approx((0.4 - 0.52) / 0.48)
+    assert (overall["low"], overall["high"]) == stats.wilson(2, 5)
+    assert math.isnan(empty["agree"]) and (empty["low"], empty["high"]) == (0, 1)
+    swapped = judge.agreement_table(rows, "label_2", "label").iloc[0]
+    # the answer that only the other judge labels is in, and the one it skips is out
+    assert swapped[counts].tolist() == [5, 2, 0, 1, 1, 1] and swapped["left_out"] == 1
+
+
+def test_agreement_table_by_another_column():
+    rows = pd.DataFrame(
+        {"reader": ["b", "a", "b"], "label": [True] * 3, "judged": [True, True, False]}
+    )
+    table = judge.agreement_table(rows, "judged", "label", by="reader")
+    assert table["reader"].tolist() == ["overall", "b", "a"]
+    assert table["false_no"].tolist() == [1, 1, 0]
+    with pytest.raises(ValueError, match="no column kind, label_2; got reader"):
+        judge.agreement_table(rows)
 
 
 CASES = [

@@ -376,6 +376,24 @@ def test_oracle_puts_evidence_first():
     ]
 
 
+def test_newest_and_oldest_go_by_date_then_by_place():
+    dates = ["2024/03/02 (Sat) 10:00", "2024/03/01 (Fri) 10:00"]
+    item = toy(haystack_dates=[dates[0], dates[1], dates[0]])  # f1 is the oldest
+    sessions, rounds = build_records(item), build_records(item, "turn")
+    for compat in ("fixed", "official"):
+        newest = rank(item, sessions, "newest", compat)
+        assert ids(newest.records) == ["answer_aa_2", "answer_aa_1", "f1"]
+        assert newest.scores == (2.0, 1.0, 0.0)
+        oldest = rank(item, sessions, "oldest", compat)
+        assert ids(oldest.records) == ["f1", "answer_aa_1", "answer_aa_2"]
+        assert oldest.scores == (2.0, 1.0, 0.0)
+        last = rank(item, rounds, "newest", compat).records
+        assert [r.position for r in last] == [
+            (2, 2), (2, 0), (0, 2), (0, 0), (1, 3), (1, 1),
+        ]  # fmt: skip
+        assert rank(item, rounds, "oldest", compat).records == last[::-1]
+
+
 def test_dense_finds_by_meaning():
     pytest.importorskip("sentence_transformers")
     from lme_utils.weights import find_weights
@@ -392,7 +410,7 @@ def test_dense_finds_by_meaning():
 def test_an_empty_index_and_an_unknown_retriever_are_refused():
     with pytest.raises(ValueError, match="q1: no records"):
         rank(toy(), [])
-    with pytest.raises(ValueError, match="wanted bm25, bm25-words, dense or oracle"):
+    with pytest.raises(ValueError, match="wanted one of bm25, bm25-words, dense"):
         rank(toy(), build_records(toy()), "other")
 
 

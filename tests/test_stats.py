@@ -143,6 +143,78 @@ def test_detectable_difference_edges():
         stats.minimum_detectable_difference(10, 0)
 
 
+def test_a_share_corrected_by_hand():
+    rng = np.random.default_rng(4)
+    # sensitivity 0.9, specificity 0.8: of 100 answers, 60 right and 40 wrong, the judge
+    # calls 54 + 8 = 62 right, and so (0.62 + 0.8 - 1) / (0.9 + 0.8 - 1) = 0.6
+    share, low, high = stats.corrected_share(62, 100, (90, 100), (40, 50), rng)
+    assert share == pytest.approx(0.6)
+    plain_low, plain_high = stats.wilson(62, 100)
+    assert 0 < low < 0.6 < high < 1 and high - low > plain_high - plain_low
+    # The delta method, all three shares uncertain:
+    # variance = (0.62*0.38/100 + 0.6^2 * 0.9*0.1/100 + 0.4^2 * 0.8*0.2/50) / 0.7^2
+    half = 1.96 * math.sqrt((0.002356 + 0.000324 + 0.000512) / 0.49)
+    assert (high - low) / 2 == pytest.approx(half, rel=0.1)
+    again = np.random.default_rng(4)
+    assert stats.corrected_share(62, 100, (90, 100), (40, 50), again) == (
+        share,
+        low,
+        high,
+    )
+
+
+def test_a_flawless_judge_needs_no_correction():
+    rng = np.random.default_rng(4)
+    found = stats.corrected_share(300, 400, (50_000, 50_000), (50_000, 50_000), rng)
+    assert found == pytest.approx((0.75, *stats.wilson(300, 400)), abs=0.004)
+
+
+def test_a_corrected_share_stays_within_its_range():
+    rng = np.random.default_rng(4)
+    # more called right than the judge's errors allow, and fewer
+    assert stats.corrected_share(99, 100, (90, 100), (80, 100), rng)[::2] == (1, 1)
+    assert stats.corrected_share(5, 100, (90, 100), (80, 100), rng)[:2] == (0, 0)
+    # so few labelled answers that the judge may as well be guessing
+    found = stats.corrected_share(5, 10, (3, 5), (3, 5), rng)
+    assert found == (pytest.approx(0.5), 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("truth", "sensitivity", "specificity"), [(0.7, 0.9, 0.8), (0.9, 0.95, 0.7)]
+)
+def test_the_interval_of_a_corrected_share_holds_the_truth(
+    truth, sensitivity, specificity
+):
+    """Play it: label some answers, let the judge err, correct, and look."""
+    rng = np.random.default_rng(8)
+    held = 0
+    for _ in range(1000):
+        yes, no = rng.binomial(150, sensitivity), rng.binomial(60, specificity)
+        right = rng.binomial(200, truth)
+        called = rng.binomial(right, sensitivity)
+        called += rng.binomial(200 - right, 1 - specificity)
+        _, low, high = stats.corrected_share(
+            called, 200, (yes, 150), (no, 60), rng, draws=400
+        )
+        held += low <= truth <= high
+    assert held / 1000 == pytest.approx(0.95, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        ((5, 10, (5, 10), (5, 10)), "no better than chance"),
+        ((5, 10, (1, 10), (3, 10)), "sensitivity 0.100 and specificity 0.300"),
+        ((11, 10, (9, 10), (9, 10)), "right: got 11 of 10"),
+        ((5, 10, (9, 10), (0, 0)), "no: got 0 of 0"),
+        ((5, 10, (-1, 10), (9, 10)), "yes: got -1 of 10"),
+    ],
+)
+def test_a_share_that_cannot_be_corrected(counts, message):
+    with pytest.raises(ValueError, match=message):
+        stats.corrected_share(*counts, np.random.default_rng(1))
+
+
 def rows_of(*cells):
     """Rows from (type, abstention?, status, label)."""
     return pd.DataFrame(

@@ -158,6 +158,77 @@ def test_an_llm_judge_is_asked_by_name(items, store):
         assert not any("has_answer" in p or "answer_aa" in p for p in server.prompts)
 
 
+def judge_prompt(item, hypothesis):
+    fields = (item.question_id, item.question_type, item.question, item.answer)
+    return study.judge.judge_messages(*fields, hypothesis)[0]["content"]
+
+
+def test_a_second_judge_stands_beside_the_first(items, store):
+    said = ["You bought 3 mugs.", "You rode 4 trams.", "You did not say."]
+    with FaultServer() as server:
+        profile = make_profile(server)
+        for prompt, text in zip(prompts(items, profile)[:3], said, strict=True):
+            server.script[prompt] = [Step(text=text)]
+        alone = study.run(CONFIGS[:1], items, profile, store)
+        assert not [name for name in alone if name.endswith("_2")]
+        assert [len(calls) for calls in alone["keys"]] == [1, 1, 1]
+        for item, text, word in zip(items, said, ("No.", "Yes", "Yes"), strict=True):
+            server.script[judge_prompt(item, text)] = [Step(text=word)]
+        both = make_profile(server, second_judge="small")
+        table = study.run(CONFIGS[:1], items, both, store)
+    assert table["label"].tolist() == [True, False, True]
+    assert table["label_2"].tolist() == [False, True, True]
+    assert str(table["label_2"].dtype) == "boolean"
+    assert set(table["judge"]) == {"offline"} and set(table["judge_2"]) == {"small"}
+    assert table["verdict_reason"][0] == "numbers: 3"
+    assert table["verdict_reason_2"].tolist() == ["No.", "Yes", "Yes"]
+    assert table["p_yes_2"].isna().all()
+    # the reader's call, then the second judge's
+    assert [len(calls) for calls in table["keys"]] == [2, 2, 2]
+    assert [calls[0] for calls in table["keys"]] == [c[0] for c in alone["keys"]]
+
+
+def test_an_answer_that_failed_is_put_to_neither_judge(items, store):
+    with FaultServer() as server:
+        profile = make_profile(server, judge="small", second_judge="offline")
+        server.script = {prompts(items, profile)[1]: [error(500, "broken")]}
+        table = study.run(CONFIGS[:1], items, profile, store)
+    assert table["label_2"].isna().tolist() == [False, True, False]
+    assert table["verdict_reason_2"][1] == "no answer"
+    # reader and first judge; the offline judge makes no calls
+    assert [len(calls) for calls in table["keys"]] == [2, 1, 2]
+
+
+def test_recordings_hold_the_calls_of_both_judges(items, tmp_path, monkeypatch):
+    monkeypatch.setattr(recordings, "RECORDINGS", tmp_path / "recordings")
+    monkeypatch.setattr("lme_utils.models.RECORDINGS", tmp_path / "recordings")
+    monkeypatch.setenv("LME_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(Profile, "build_dir", property(lambda p: tmp_path / "build"))
+    with FaultServer() as server:
+        small = make_profile(server).endpoints["small"]
+        large = small.model_copy(update={"model": "large"})
+        endpoints = {"small": small, "large": large}
+        profile = make_profile(
+            server, judge="small", second_judge="large", endpoints=endpoints
+        )
+        table = study.run(CONFIGS[:1], items, profile)
+        assert len(server.prompts) == 9  # three answers, each judged twice
+        study.save_table(table, tmp_path / "build" / "results" / "08.parquet")
+        recordings.record(profile)
+        # another reader's machine: nothing stored, all of it recorded
+        monkeypatch.setenv("LME_CACHE", str(tmp_path / "elsewhere"))
+        again = study.run(CONFIGS[:1], items, profile)
+        assert len(server.prompts) == 9
+    assert len(llm.Store(tmp_path / "x", [recorded(tmp_path)]).recorded()) == 9
+    assert again["keys"].tolist() == table["keys"].tolist()
+    assert set(again["judge_2"]) == {"large"}
+
+
+def recorded(folder):
+    (path,) = (folder / "recordings" / "toy").glob("*.jsonl.xz")
+    return path
+
+
 def test_an_unknown_reader_is_refused_with_the_known(items, store):
     with FaultServer() as server, pytest.raises(ValueError, match="has small"):
         study.run([Config("large")], items, make_profile(server), store)
@@ -191,7 +262,7 @@ def test_recordings_of_real_data_hold_no_text(items, tmp_path, monkeypatch):
     monkeypatch.setattr(Profile, "build_dir", property(lambda p: tmp_path / "build"))
     with FaultServer() as server:
         files = {"oracle": "o.json", "s": "s.json", "real": True}
-        profile = make_profile(server, data=files)
+        profile = make_profile(server, data=files, second_judge="small")
         with Models(profile, llm.Store(tmp_path / "s.sqlite")) as models:
             table = study.run(CONFIGS, items, profile, models.store)
     study.save_table(table, tmp_path / "build" / "results" / "06.parquet")
