@@ -2,11 +2,14 @@
 
     python benchmarks/judges.py FILE [--judge NAME] [--out CSV]
 
-FILE has a JSON object a line: source, question_id, question_type, question, answer,
-hypothesis, label. Questions are split in two by a hash of their id: rules and threshold
-were chosen on the first half, and only the second is reported. Without --judge, the
-rules judge all of it. With it, an endpoint of the profile `mini` judges a sample: of
-each kind the first questions by that hash, with the answers of every source.
+FILE has a JSON object a line, packed or not: source, question_id, question_type,
+question, answer, hypothesis, label. Questions are split in two by the sha256 of their
+id, read as a number: even is the dev half, on which rules and threshold were chosen,
+odd the test half. The table has a row for each half and both, each source and all, each
+kind and all, and all without preferences; printed are the rows of all kinds or all
+sources. Without --judge, the rules judge all of it. With it, an endpoint of the profile
+`mini` judges a sample: of each kind the first questions by that hash, with the answers
+of every source.
 """
 
 from __future__ import annotations
@@ -24,8 +27,11 @@ from lme_utils import judge
 from lme_utils.config import load_profile
 from lme_utils.exchange import read_jsonl
 from lme_utils.models import Models
-from lme_utils.schema import ABSTENTION, KINDS
+from lme_utils.schema import ABSTENTION
+from lme_utils.stats import OVERALL
 
+PREFERENCE = "single-session-preference"
+ALL, WITHOUT = "all", "without preferences"
 N_DEV, N_TEST = 1, 4  # questions of each kind in a model's sample
 
 
@@ -87,18 +93,30 @@ def ask_rules(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def tabulate(rows: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Agreement on the test half: by kind, by source, and over all."""
-    test = rows[rows["half"] == "test"]
-    groups = [(kind, test[test["kind"] == kind]) for kind in KINDS]
-    groups += list(test.groupby("source"))
-    groups.append(("all", test))
-    return pd.DataFrame(
-        [
-            {"judge": name, "answers": group_name}
-            | judge.agreement(list(g["judged"]), list(g["label"]))._asdict()
-            for group_name, g in groups
-        ]
-    )
+    """Agreement and its counts by half, source and kind, with those over all of them.
+
+    sensitivity  share of the answers labelled right that the judge calls right
+    specificity  share of the answers labelled wrong that the judge calls wrong
+    Both are of the answers that the judge gave a label; nan where there are none.
+    """
+    tables = []
+    for half in ("whole", "dev", "test"):
+        in_half = rows if half == "whole" else rows[rows["half"] == half]
+        for source in (ALL, *sorted(rows["source"].unique())):
+            group = in_half if source == ALL else in_half[in_half["source"] == source]
+            others = group[group["kind"] != PREFERENCE]
+            by_kind = judge.agreement_table(group, "judged", "label")
+            without = judge.agreement_table(others, "judged", "label").head(1)
+            for table, overall in ((by_kind, ALL), (without, WITHOUT)):
+                table = table.replace({"kind": {OVERALL: overall}})
+                table.insert(0, "source", source)
+                table.insert(0, "half", half)
+                tables.append(table)
+    table = pd.concat(tables, ignore_index=True)
+    table.insert(0, "judge", name)
+    table["sensitivity"] = table["true_yes"] / (table["true_yes"] + table["false_no"])
+    table["specificity"] = table["true_no"] / (table["true_no"] + table["false_yes"])
+    return table
 
 
 def main() -> None:
@@ -117,7 +135,8 @@ def main() -> None:
         table = pd.concat(both)
     else:
         table = tabulate(ask_rules(rows), "offline")
-    print(table.to_markdown(index=False, floatfmt=".3f"))
+    shown = table[(table["source"] == ALL) | table["kind"].isin([ALL, WITHOUT])]
+    print(shown.to_markdown(index=False, floatfmt=".3f"))
     if args.out:
         table.to_csv(args.out, index=False, lineterminator="\n")
 
