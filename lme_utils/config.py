@@ -71,11 +71,30 @@ class DataFiles(_Frozen):
 
 
 class Reading(_Frozen):
-    """Limits of the reading experiments. Lengths in tokens."""
+    """What the reading experiments compare. Lengths in tokens.
+
+    max_tokens   most that a reader may write, by method
+    sample       question ids; empty: every question
+    readers      names from [endpoints]
+    readers_of   who reads in an experiment, where not all of them do: "con-separate"
+                 (notebook 06), "long" (whole histories, 02), "values" (03), "keys" (04)
+    n_fillers    other sessions in a history beside the evidence, between none and all
+                 of them, which are always asked (02)
+    budgets      tokens of history that a reader may get (03)
+    """
 
     max_tokens: dict[Literal["direct", "con", "con-separate"], int]
-    sample: tuple[str, ...] = ()  # question ids; empty: every question
-    readers: tuple[str, ...] = ()  # names from [endpoints]
+    sample: tuple[str, ...] = ()
+    readers: tuple[str, ...] = ()
+    readers_of: dict[
+        Literal["con-separate", "long", "values", "keys"], tuple[str, ...]
+    ] = Field(default_factory=dict)
+    n_fillers: tuple[int, ...] = ()
+    budgets: tuple[int, ...] = ()
+
+    def who(self, experiment: str) -> tuple[str, ...]:
+        """The readers of an experiment: its own in `readers_of`, or all."""
+        return self.readers_of.get(experiment, self.readers)
 
 
 class Retrieval(_Frozen):
