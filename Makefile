@@ -50,9 +50,13 @@ test-live: setup ## run the tests that ask the local language model
 lab: setup ## open the notebooks in JupyterLab
 	@$(PY) -m jupyter lab notebooks
 
-record: setup ## ask the models for every answer and keep them in data/recordings
-	@$(MAKE) --no-print-directory figures LIVE=1
-	@$(PY) -m lme_utils record --profile $(PROFILE)
+record: setup ## ask the models for every answer, in the background, and keep it
+	@mkdir -p $(B)
+	@nohup sh -c '$(MAKE) --no-print-directory figures LIVE=1 && \
+	  $(PY) -m lme_utils record --profile $(PROFILE) && echo recorded' \
+	  > $(B)/record.log 2>&1 < /dev/null &
+	@echo "asking; how far it is: tail $(B)/record.log $(B)/log/*.txt"
+	@echo "stopped, it goes on from there when it is started again"
 
 check-recordings: setup ## ask again for a sample of the recorded answers and compare
 	@$(PY) -m lme_utils check-recordings --profile $(PROFILE)

@@ -357,7 +357,7 @@ def parser() -> argparse.ArgumentParser:
     add_profile(command(record))
     made = command(check_recordings, "check-recordings")
     add_profile(made)
-    made.add_argument("--n", type=int, default=10, help="how many answers to ask again")
+    made.add_argument("--n", type=int, default=50, help="how many answers to ask again")
     return top
 
 

@@ -56,7 +56,7 @@ def record(profile: Profile) -> list[Path]:
     return written
 
 
-def check(profile: Profile, n: int = 10) -> str:
+def check(profile: Profile, n: int = 50) -> str:
     """Ask again for n recorded answers, drawn once, and say how many differ.
 
     The answers go into a store that is thrown away. Returns a line for each model, and

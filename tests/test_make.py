@@ -161,6 +161,28 @@ def test_failing_notebook_fails_the_build_and_shows_its_log(project):
     assert "up to date" not in done.stdout
 
 
+def test_record_asks_in_the_background_then_keeps_the_answers(project):
+    slow = project / ".venv" / "bin" / "python"
+    slow.write_text(slow.read_text().replace("#!/bin/sh\n", "#!/bin/sh\nsleep 0.5\n"))
+    (project / ".venv" / ".installed").touch()
+    (project / ".venv" / ".embedder").write_text("Makefile\n")
+    done = make(project, "record")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "build/mini/record.log" in done.stdout
+    log = project / "build" / "mini" / "record.log"
+    assert "recorded" not in log.read_text()  # make did not wait
+    deadline = time.monotonic() + 30
+    while "recorded" not in log.read_text() and time.monotonic() < deadline:
+        time.sleep(0.1)
+    calls = (project / "calls.txt").read_text().splitlines()
+    assert [call.split()[1] for call in calls] == [
+        "lme_utils.run_notebook", "lme_utils.run_notebook", "lme_utils"
+    ]  # fmt: skip
+    assert calls[-1] == "-m lme_utils record --profile mini"
+    settings = (project / "build" / "mini" / ".settings").read_text()
+    assert settings.startswith("LIVE=1 ")
+
+
 def test_clean_keeps_data_and_recordings(project):
     runs(project)
     (project / "data" / "recordings").mkdir()
