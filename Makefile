@@ -17,7 +17,8 @@ LIB  := $(filter-out lme_utils/publish.py,$(wildcard lme_utils/*.py lme_utils/*/
         $(wildcard lme_utils/profiles/$(NAME).toml) $(filter %.toml,$(PROFILE))
 IN   := $(wildcard data/*.csv data/*.toml) \
         $(shell find data/$(NAME) data/paper data/sources data/calibration \
-          data/recordings/$(NAME)* data/tokenizers -type f 2>/dev/null)
+          data/recordings/$(NAME)* data/recordings/judges data/tokenizers \
+          -type f 2>/dev/null)
 
 # Where models answer live, one notebook at a time has them.
 ifneq ($(LIVE)$(filter-out mini,$(NAME)),)

@@ -29,6 +29,7 @@ __all__ = [
     "COUNTS",
     "MEASURES",
     "compare",
+    "correct_summary",
     "corrected_share",
     "holm",
     "mcnemar_exact",
@@ -181,6 +182,33 @@ def summarise_scores(
                 )
             )
     return pd.DataFrame(out)
+
+
+def correct_summary(
+    summary: pd.DataFrame, counts: Mapping[str, int], rng: np.random.Generator
+) -> pd.DataFrame:
+    """A summary with its shares corrected for the errors of the judge behind them.
+
+    summary  rows with n_right and n, as `summarise` gives them; take lenient ones:
+             an answer without a verdict is no error of the judge
+    counts   of labelled answers, as `judge.agreement_table` counts them: true_yes,
+             false_no, true_no, false_yes
+    returns  the same rows with share, low and high from `corrected_share`; those
+             without an answer are left out
+
+    Raises and assumes as `corrected_share`.
+    """
+    rows = summary[summary["n"] > 0]
+    yes, no = (
+        (int(counts[hit]), int(counts[hit] + counts[miss]))
+        for hit, miss in (("true_yes", "false_no"), ("true_no", "false_yes"))
+    )
+    found = [
+        corrected_share(int(row.n_right), int(row.n), yes, no, rng)
+        for row in rows.itertuples()
+    ]
+    columns = ("share", "low", "high")
+    return rows.assign(**{c: [f[i] for f in found] for i, c in enumerate(columns)})
 
 
 def _by_question(

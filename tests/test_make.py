@@ -119,6 +119,7 @@ def test_second_run_does_nothing_and_says_so(project):
         ("data/paper/a.csv", ["00", "01"]),
         ("data/recordings/mini.jsonl.xz", ["00", "01"]),
         ("data/recordings/real-cpu.jsonl.xz", []),
+        ("data/recordings/judges/a.csv", ["00", "01"]),
         ("README.md", []),
     ],
 )

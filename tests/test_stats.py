@@ -169,6 +169,24 @@ def test_a_flawless_judge_needs_no_correction():
     assert found == pytest.approx((0.75, *stats.wilson(300, 400)), abs=0.004)
 
 
+def test_a_summary_is_corrected_row_by_row():
+    summary = pd.DataFrame(
+        {"reader": ["a", "none", "b"], "n_right": [62, 0, 10], "n": [100, 0, 100],
+         "share": [0.62, np.nan, 0.1]}
+    )  # fmt: skip
+    counts = {"true_yes": 90, "false_no": 10, "true_no": 40, "false_yes": 10}
+    rng = np.random.default_rng(1)
+    table = stats.correct_summary(summary, counts, rng)
+    # (0.62 + 0.8 - 1) / (0.9 + 0.8 - 1); (0.1 + 0.8 - 1) / ... is below 0
+    assert table["reader"].tolist() == ["a", "b"]
+    assert table["share"].tolist() == pytest.approx([0.42 / 0.7, 0])
+    alone = stats.corrected_share(
+        62, 100, (90, 100), (40, 50), np.random.default_rng(1)
+    )
+    assert tuple(table.iloc[0][["share", "low", "high"]]) == alone
+    assert stats.correct_summary(summary[1:2], counts, rng).empty
+
+
 def test_a_corrected_share_stays_within_its_range():
     rng = np.random.default_rng(4)
     # more called right than the judge's errors allow, and fewer
